@@ -1,0 +1,66 @@
+"""Condition types, and every reason that a condition can give, with its remedy."""
+
+from dataclasses import dataclass
+
+ACCEPTED = "Accepted"
+AVAILABLE = "Available"
+PROGRESSING = "Progressing"
+DEGRADED = "Degraded"
+READY = "Ready"
+TYPES: tuple[str, ...] = (ACCEPTED, AVAILABLE, PROGRESSING, DEGRADED, READY)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A documented reason. ``remedy`` is one sentence that says what a person can do; empty if nothing need be done."""
+
+    name: str
+    remedy: str = ""
+    failing: bool = False
+    """Whether it means a fault that waiting will not mend."""
+
+    def message(self, what: str) -> str:
+        """Return ``what`` followed by the remedy."""
+        return f"{what}. {self.remedy}" if self.remedy else what
+
+
+ACCEPTED_OK = Reason("Accepted")
+INVALID_SPEC = Reason("InvalidSpec", "Mend the field and apply the object again; what runs is left as it is", True)
+UNKNOWN_MODEL = Reason(
+    "UnknownModel",
+    "Apply a GPTModel of that name (`kubectl get gptmodels` lists what there is) or set spec.model to a uri such as "
+    "pvc://claim/path; the service goes on by itself",
+)
+NAME_CONFLICT = Reason(
+    "NameConflict",
+    "Rename or delete that object, or choose another name for the service; it is not touched",
+    True,
+)
+QUOTA_EXCEEDED = Reason("QuotaExceeded", "Raise the namespace's ResourceQuota or lower what the service asks for")
+FORBIDDEN = Reason("Forbidden", "Read the API server's message: a policy or a missing grant refuses the object", True)
+REJECTED = Reason("Rejected", "Mend the field that the API server names; what runs is left as it is", True)
+UNSCHEDULABLE = Reason("Unschedulable", "Free or add what the scheduler names, or lower what the service asks for")
+INSUFFICIENT_GPU = Reason("InsufficientGPU", "Free or add GPUs, or lower spec.gpu.count or spec.replicas")
+SECRET_NOT_FOUND = Reason("SecretNotFound", "Create the Secret or key that is named; the pod goes on by itself")
+VOLUME_NOT_READY = Reason("VolumeNotReady", "Create or mend the volume that is named; the pod goes on by itself")
+IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pull secrets", True)
+INVALID_IMAGE = Reason("InvalidImage", "Use a runtime image derived from ours: it lacks gptservice-runtime", True)
+MODEL_NOT_FOUND = Reason("ModelNotFound", "Check the model's uri and that the volume holds it", True)
+MODEL_ACCESS_DENIED = Reason("ModelAccessDenied", "Check the credentials and the files' permissions", True)
+CHECKSUM_MISMATCH = Reason("ChecksumMismatch", "Fetch the model's files again or correct the digest", True)
+MODEL_LOADING = Reason("ModelLoading")
+MODEL_LOAD_FAILED = Reason("ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", True)
+INVALID_ENGINE_ARGUMENT = Reason("InvalidEngineArgument", "Correct spec.engine.args", True)
+OUT_OF_MEMORY = Reason("OutOfMemory", "Raise spec.resources.limits.memory or lower contextLength", True)
+GPU_OUT_OF_MEMORY = Reason("GPUOutOfMemory", "Raise spec.gpu.count or lower contextLength", True)
+CRASH_LOOP = Reason("CrashLoop", "Read the last lines of the crashed container: `kubectl logs --previous`", True)
+POD_FAILED = Reason("PodFailed", "Read `kubectl describe pod` of the pod that is named", True)
+PODS_STARTING = Reason("PodsStarting")
+ROLLING_OUT = Reason("RollingOut")
+ALL_REPLICAS_READY = Reason("AllReplicasReady")
+MINIMUM_REPLICAS = Reason("MinimumReplicasAvailable")
+NO_REPLICA = Reason("NoReplicaAvailable")
+NOT_DEGRADED = Reason("AsExpected")
+STOPPED = Reason("Stopped", "Set spec.replicas above 0 to start the service again")
+
+REASONS: dict[str, Reason] = {value.name: value for value in list(globals().values()) if isinstance(value, Reason)}

@@ -1,0 +1,44 @@
+"""The kinds of object that the operator reads or writes, and their REST paths."""
+
+from dataclasses import dataclass
+
+GROUP = "ai.example.com"
+VERSION = "v1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One resource type. ``api_version`` is ``v1`` or ``group/version``; ``plural`` is the REST name."""
+
+    api_version: str
+    name: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the REST path of the collection, of one object, or of a subresource of it."""
+        root = "/api/" if "/" not in self.api_version else "/apis/"
+        parts = [root + self.api_version]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part is not None]
+        return "/".join(parts)
+
+
+GPT_SERVICE = Kind(API_VERSION, "GPTService", "gptservices")
+GPT_MODEL = Kind(API_VERSION, "GPTModel", "gptmodels", namespaced=False)
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+SERVICE = Kind("v1", "Service", "services")
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+POD = Kind("v1", "Pod", "pods")
+
+OWN: tuple[Kind, ...] = (GPT_SERVICE, GPT_MODEL)
+"""Watched in full."""
+
+CHILDREN: tuple[Kind, ...] = (CONFIG_MAP, DEPLOYMENT, SERVICE)
+"""Written by us; watched by our label. The order is the order in which a pass writes them."""
+
+WATCHED: tuple[Kind, ...] = (*OWN, *CHILDREN, POD)
+BY_NAME: dict[str, Kind] = {kind.name: kind for kind in WATCHED}

@@ -1,0 +1,89 @@
+"""Frozen settings of the operator; the only reader of the environment."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .errors import ConfigError
+
+PREFIX = "GPTSERVICE_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What an administrator can set, each by the environment variable ``GPTSERVICE_<FIELD>``.
+
+    Periods are seconds. They are settings so that tests can run them faster.
+    """
+
+    runtime_image: str
+    """Runtime image of pods whose service names none."""
+    runtime_image_pull_policy: str = "IfNotPresent"
+    """Kubernetes' imagePullPolicy of the runtime image."""
+    runtime_cpu: str = "1"
+    """CPU request of a replica that asks for nothing itself."""
+    runtime_memory: str = "8Gi"
+    """Memory request and limit of a replica that asks for nothing itself."""
+    fs_group: int | None = 65532
+    """fsGroup of the pods; empty leaves it to the platform (OpenShift)."""
+    resync_seconds: float = 600.0
+    """Period after which everything is listed and looked at again."""
+    backoff_base_seconds: float = 0.5
+    """First wait after a failed pass; doubles with each further failure."""
+    backoff_max_seconds: float = 60.0
+    """Longest wait after a failed pass."""
+    status_interval_seconds: float = 1.0
+    """Shortest time between two passes of one service, so that a burst of events is one write."""
+    workers: int = 16
+    """Passes at a time, over all services."""
+    request_timeout_seconds: float = 30.0
+    """Longest time for one API request."""
+    log_level: str = "INFO"
+    """Python's name of the log level."""
+    health_port: int = 8080
+    """Port of /healthz; 0 switches it off."""
+    metrics_port: int = 9090
+    """Port of /metrics; 0 switches it off."""
+
+
+def _parse(name: str, text: str) -> object:
+    """Parse one variable as its field's type."""
+    kind = Config.__annotations__[name]
+    try:
+        if kind is int:
+            return int(text)
+        if kind is float:
+            return float(text)
+        if kind == int | None:
+            return int(text) if text else None
+    except ValueError:
+        wanted = "a whole number" if kind is not float else "a number"
+        raise ConfigError(f"{PREFIX}{name.upper()}={text!r} is not {wanted}; correct it in the chart's values") from None
+    return text
+
+
+def load(environment: Mapping[str, str] | None = None) -> Config:
+    """Read the settings.
+
+    Raises:
+        ConfigError: a variable cannot be parsed, is out of range, or the runtime image is not set.
+    """
+    source = os.environ if environment is None else environment
+    values = {
+        name: _parse(name, source[PREFIX + name.upper()])
+        for name in Config.__annotations__
+        if PREFIX + name.upper() in source
+    }
+    if not values.get("runtime_image"):
+        raise ConfigError(f"{PREFIX}RUNTIME_IMAGE is not set; it names the image that serves models")
+    config = Config(**values)  # type: ignore[arg-type]  # parsed per annotation above
+    _check_ranges(config)
+    return config
+
+
+def _check_ranges(config: Config) -> None:
+    for name in Config.__annotations__:
+        value = getattr(config, name)
+        least = 0 if name in ("fs_group", "health_port", "metrics_port", "status_interval_seconds") else 1e-3
+        if isinstance(value, (int, float)) and value < least:
+            raise ConfigError(f"{PREFIX}{name.upper()}={value} is too small; the least is {least:g}")

@@ -1,0 +1,92 @@
+"""Names, labels, annotation keys, selectors and owner references: the only module that makes them."""
+
+import hashlib
+import re
+from typing import Any
+
+from .api import kinds
+
+MANAGER = "gptservice-operator"
+"""Field manager of everything that the operator applies, and value of the managed-by label."""
+
+APPLIED_HASH = f"{kinds.GROUP}/applied-hash"
+"""Annotation of a child: hash of the manifest that was last applied."""
+
+FINALIZER = f"{kinds.GROUP}/unused"
+"""A name that nobody sets; kopf would otherwise strip its default finalizer from other operators' objects."""
+
+SERVICE_LABEL = "gptservice-name"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+WATCH_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGER}"
+
+_DNS_LABEL = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
+_SUFFIX_ROOM = len("-xxxxxxxx")
+_LIMIT = 63
+
+
+def _shortened(name: str, limit: int) -> str:
+    """Return a DNS label for any legal object name: readable, and unlike that of every other name."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[: _SUFFIX_ROOM - 1]
+    readable = re.sub(r"[^a-z0-9-]", "-", name)
+    readable = readable if readable[0].isalpha() else f"g{readable}"
+    return f"{readable[: limit - _SUFFIX_ROOM].rstrip('-')}-{digest}"
+
+
+def child(service_name: str, suffix: str = "") -> str:
+    """Return the name of a child: the service's own name where that is a DNS label with room for ``suffix``."""
+    limit = _LIMIT - len(suffix)
+    legal = _DNS_LABEL.match(service_name) and len(service_name) <= limit
+    return (service_name if legal else _shortened(service_name, limit)) + suffix
+
+
+def deployment(service_name: str) -> str:
+    """Return the Deployment's name; pods get up to 17 further characters from Kubernetes."""
+    return child(service_name)
+
+
+def k8s_service(service_name: str) -> str:
+    """Return the Kubernetes Service's name."""
+    return child(service_name)
+
+
+def limits_config_map(service_name: str) -> str:
+    """Return the name of the ConfigMap with the live limits."""
+    return child(service_name, "-limits")
+
+
+def selector(service_name: str) -> dict[str, str]:
+    """Return the pods' selector. It never changes: a Deployment's selector is immutable."""
+    return {"app.kubernetes.io/name": "gptservice", SERVICE_LABEL: service_name}
+
+
+def labels(service_name: str) -> dict[str, str]:
+    """Return the labels of every child and pod. Nothing of the user's own labels is copied."""
+    return {
+        **selector(service_name),
+        "app.kubernetes.io/instance": service_name,
+        LABEL_MANAGED_BY: MANAGER,
+    }
+
+
+def selector_text(service_name: str) -> str:
+    """Return the selector in the form of ``kubectl -l`` and of the scale subresource."""
+    return ",".join(f"{key}={value}" for key, value in sorted(selector(service_name).items()))
+
+
+def owner_reference(service_name: str, uid: str) -> dict[str, Any]:
+    """Return the reference through which Kubernetes deletes a child with its GPTService."""
+    return {
+        "apiVersion": kinds.API_VERSION,
+        "kind": kinds.GPT_SERVICE.name,
+        "name": service_name,
+        "uid": uid,
+        "controller": True,
+    }
+
+
+def controller_uid(metadata: dict[str, Any]) -> str | None:
+    """Return the UID of the object's controller, if it has one."""
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("controller"):
+            return str(reference.get("uid"))
+    return None

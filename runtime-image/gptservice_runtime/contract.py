@@ -1,0 +1,144 @@
+"""The interface between the operator and the runtime image: constants only.
+
+The operator imports this one module of the runtime and nothing else of it, so it may import nothing but ``typing``.
+Every value here is explained for readers in ``runtime-image/README.md``; a change here is a change of that contract.
+"""
+
+from typing import Final, Literal, TypedDict
+
+# --- commands -------------------------------------------------------------------------------------------------------
+COMMAND: Final = "gptservice-runtime"
+"""The executable in every runtime image. The operator always sets it as the container's command."""
+FETCH_COMMAND: Final = "fetch"
+SERVE_COMMAND: Final = "serve"
+
+# --- flags of `fetch` -----------------------------------------------------------------------------------------------
+URI_FLAG: Final = "--uri"
+SOURCE_ROOT_FLAG: Final = "--source-root"
+DIGEST_FLAG: Final = "--digest"
+
+# --- flags of `serve`; what follows ENGINE_ARGS_SEPARATOR goes to `vllm serve` --------------------------------------
+MODEL_FLAG: Final = "--model"
+SERVED_MODEL_NAME_FLAG: Final = "--served-model-name"
+"""Given once per name; the first is the one that the warm-up request uses."""
+TENSOR_PARALLEL_SIZE_FLAG: Final = "--tensor-parallel-size"
+MAX_MODEL_LEN_FLAG: Final = "--max-model-len"
+MAX_TOKENS_FLAG: Final = "--max-tokens"
+STARTUP_TIMEOUT_FLAG: Final = "--startup-timeout"
+DRAIN_TIMEOUT_FLAG: Final = "--drain-timeout"
+ENGINE_ARGS_SEPARATOR: Final = "--"
+
+# --- ports ----------------------------------------------------------------------------------------------------------
+ENGINE_PORT: Final = 8000
+"""The OpenAI API, spoken by the engine itself."""
+PROBE_PORT: Final = 8081
+"""Plain HTTP for the kubelet: LIVE_PATH and READY_PATH."""
+LIVE_PATH: Final = "/livez"
+READY_PATH: Final = "/readyz"
+
+# --- paths in the container -----------------------------------------------------------------------------------------
+SOURCE_ROOT: Final = "/models/source"
+"""Where the claim of a ``pvc://claim/path`` model is mounted, read-only, in both containers."""
+CACHE_ROOT: Final = "/var/cache/gptservice"
+"""Writable volume: home folder and every cache of the engine."""
+TEMPORARY_ROOT: Final = "/tmp"  # noqa: S108 - the path of the writable volume, not a file name that could be guessed
+SHARED_MEMORY_ROOT: Final = "/dev/shm"  # noqa: S108 - likewise
+LIMITS_DIRECTORY: Final = "/etc/gptservice/limits"
+"""Mount point of the ConfigMap with LIMITS_FILE (a directory, never ``subPath``, or changes would not arrive)."""
+LIMITS_FILE: Final = "limits.json"
+LIMITS_KEY_MAX_INFLIGHT: Final = "maxInflightRequests"
+"""The one key of LIMITS_FILE: a positive integer; absent means no bound."""
+LIMITS_POLL_SECONDS: Final = 2
+TERMINATION_LOG: Final = "/dev/termination-log"
+TERMINATION_MESSAGE_MAX_BYTES: Final = 4096
+
+# --- environment ----------------------------------------------------------------------------------------------------
+MAX_TOKENS_ENV: Final = "MAX_TOKENS"
+"""Cap of generated tokens per request; MAX_TOKENS_FLAG wins where both are given."""
+
+# --- time, in seconds -----------------------------------------------------------------------------------------------
+DRAIN_GAP_SECONDS: Final = 5
+"""From SIGTERM to the engine's own SIGTERM: requests are still served while endpoints are being removed."""
+GRACE_MARGIN_SECONDS: Final = 10
+"""terminationGracePeriodSeconds = DRAIN_GAP_SECONDS + drain time-out + GRACE_MARGIN_SECONDS."""
+EXIT_AFTER_ENGINE_DEATH_SECONDS: Final = 2
+"""PID 1 has written its message and is gone at most this long after the engine's death."""
+
+# --- exit codes of both commands ------------------------------------------------------------------------------------
+EXIT_OK: Final = 0
+EXIT_FAILURE: Final = 1
+"""The termination message says why."""
+EXIT_USAGE: Final = 2
+"""Arguments of the runtime itself were refused; the termination message says which."""
+
+# --- reasons in the termination message and in the body of a 503 ----------------------------------------------------
+REASON_CRASH_LOOP: Final = "CrashLoop"
+"""The engine ended without being asked after it had served, or was killed by a signal."""
+REASON_DRAIN_TIMEOUT: Final = "DrainTimeout"
+"""The engine was still there after the drain time-out and had to be killed."""
+REASON_DRAINING: Final = "Draining"
+"""Only in the body of a 503: SIGTERM was received."""
+REASON_GPU_OUT_OF_MEMORY: Final = "GPUOutOfMemory"
+REASON_INVALID_ENGINE_ARGUMENT: Final = "InvalidEngineArgument"
+REASON_INVALID_IMAGE: Final = "InvalidImage"
+"""The image has no engine, or its runtime does not know a flag of this operator."""
+REASON_INVALID_SPEC: Final = "InvalidSpec"
+"""The model's URI cannot be served by this runtime."""
+REASON_MODEL_ACCESS_DENIED: Final = "ModelAccessDenied"
+REASON_MODEL_LOADING: Final = "ModelLoading"
+"""Only in the body of a 503: the model is being loaded or warmed up."""
+REASON_MODEL_LOAD_FAILED: Final = "ModelLoadFailed"
+REASON_MODEL_NOT_FOUND: Final = "ModelNotFound"
+REASON_OUT_OF_MEMORY: Final = "OutOfMemory"
+
+TerminationReason = Literal[
+    "CrashLoop",
+    "DrainTimeout",
+    "GPUOutOfMemory",
+    "InvalidEngineArgument",
+    "InvalidImage",
+    "InvalidSpec",
+    "ModelAccessDenied",
+    "ModelLoadFailed",
+    "ModelNotFound",
+    "OutOfMemory",
+]
+
+# --- phases in the termination message and in the body of a 503 -----------------------------------------------------
+PHASE_FETCHING: Final = "Fetching"
+PHASE_CHECKING: Final = "Checking"
+"""Arguments and model are being checked; the engine has not been started."""
+PHASE_LOADING: Final = "Loading"
+"""The engine runs; its API does not list the model yet."""
+PHASE_WARMING_UP: Final = "WarmingUp"
+"""The API lists the model; the warm-up request has not been answered yet."""
+PHASE_SERVING: Final = "Serving"
+PHASE_DRAINING: Final = "Draining"
+
+Phase = Literal["Fetching", "Checking", "Loading", "WarmingUp", "Serving", "Draining"]
+
+
+class FetchResult(TypedDict):
+    """Termination message of a ``fetch`` that succeeded; ``None`` where a source has no such thing."""
+
+    uri: str
+    revision: str | None
+    digest: str | None
+    bytes: int
+    seconds: float
+
+
+class FailureMessage(TypedDict):
+    """Termination message of any failure; never a secret, at most TERMINATION_MESSAGE_MAX_BYTES of JSON."""
+
+    reason: TerminationReason
+    message: str
+    phase: Phase
+
+
+class NotReady(TypedDict):
+    """Body of a 503 of LIVE_PATH or READY_PATH."""
+
+    reason: str
+    message: str
+    phase: Phase

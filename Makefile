@@ -1,0 +1,107 @@
+# Every target works on a fresh machine: uv is fetched into the cache when it is not on PATH, and uv makes the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The one pin of the uv that is fetched; an installed uv is used when pyproject's required-version accepts it.
+UV_VERSION := 0.13.9
+# As e2e/cluster/paths.py, which cannot be asked before there is a uv.
+CACHE := $(or $(GPTSERVICE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gptservice)
+UV := $(or $(shell command -v uv),$(CACHE)/bin/uv-$(UV_VERSION)/bin/uv)
+RUN := $(UV) run --locked
+CHART := charts/gptservice-operator
+NAME ?= demo
+PROFILE ?= node
+# What all targets need before their own work.
+BOOTSTRAP := $(filter-out $(shell command -v uv),$(UV))
+
+##@ Start here
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z][a-z-]*:.*## / {printf "  %-22s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: $(BOOTSTRAP) ## From nothing to a model's answer: a cluster, the operator, a GPTService, a question (root)
+	@$(RUN) python -m e2e.demo up
+
+.PHONY: demo-down
+demo-down: $(BOOTSTRAP) ## Remove the demo's cluster; the caches stay
+	@$(RUN) python -m e2e.demo down
+
+.PHONY: test
+test: $(BOOTSTRAP) ## All levels: unit, wiring, api and, as root, node; ends with "N passed"
+	@$(RUN) python -m e2e.levels
+
+.PHONY: prerequisites
+prerequisites: $(BOOTSTRAP) ## Say what this machine lacks, and the command that installs it (INSTALL=1 runs it)
+	@$(RUN) python -m e2e.cluster prerequisites $(if $(INSTALL),--install)
+
+##@ Tests by level
+
+.PHONY: test-unit test-wiring test-api test-node test-long
+test-unit: $(BOOTSTRAP) ## Pure code, no cluster: seconds
+	@$(RUN) python -m e2e.levels unit
+test-wiring: $(BOOTSTRAP) ## The real kopf registry against a mock API server
+	@$(RUN) python -m e2e.levels wiring
+test-api: $(BOOTSTRAP) ## A real control plane with simulated nodes; no root
+	@$(RUN) python -m e2e.levels api
+test-node: $(BOOTSTRAP) ## A real kubelet, real containers, a real model; root
+	@$(RUN) python -m e2e.levels node
+test-long: $(BOOTSTRAP) ## Matrices, real-time periods and soaks
+	@$(RUN) python -m e2e.levels --long
+
+##@ Work on the code
+
+.PHONY: generate
+generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, and the chart's copy of it
+	@$(RUN) python -m gptservice_operator.api.crd
+	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp crds/*.yaml $(CHART)/files/crds/
+
+.PHONY: verify
+verify: generate lint type ## What a reviewer runs: generated files are current, lint, types, layers
+	@git diff --exit-code -- crds charts || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- crds charts)" || { echo "generated files are not committed: git add crds charts" >&2; exit 1; }
+
+.PHONY: fmt
+fmt: $(BOOTSTRAP) ## Format, and fix what can be fixed
+	@$(RUN) ruff check --fix --exit-zero --quiet .
+	@$(RUN) ruff format .
+
+.PHONY: lint
+lint: $(BOOTSTRAP) ## ruff, and who may import whom
+	@$(RUN) ruff check .
+	@$(RUN) ruff format --check .
+	@$(RUN) lint-imports --no-cache
+
+.PHONY: type
+type: $(BOOTSTRAP) ## mypy --strict and pyright strict
+	@$(RUN) mypy
+	@$(RUN) pyright
+
+##@ Parts
+
+.PHONY: images
+images: $(BOOTSTRAP) ## Build every image of the demo and the tests into the cache (root)
+	@$(RUN) python -m e2e.cluster.images
+
+.PHONY: cluster-up cluster-down
+cluster-up: $(BOOTSTRAP) ## An embedded cluster: NAME=demo PROFILE=node|api
+	@$(RUN) python -m e2e.cluster up --name $(NAME) --profile $(PROFILE)
+cluster-down: $(BOOTSTRAP) ## Remove it: NAME=demo
+	@$(RUN) python -m e2e.cluster down --name $(NAME)
+
+.PHONY: bench
+bench: ## The benchmarks there are
+	@ls e2e/bench/bench_*.py 2>/dev/null || echo "no benchmarks yet: they come with the parts that are measured"
+
+# uv from PyPI, into a folder of its own; renamed when whole, so that a Ctrl-C leaves no half of it.
+$(CACHE)/bin/uv-$(UV_VERSION)/bin/uv:
+	@echo "uv is not installed: fetching uv $(UV_VERSION) into $(CACHE)"
+	@mkdir -p $(CACHE)/bin
+	@python3 -m venv --help >/dev/null 2>&1 && python3 -c 'import ensurepip' 2>/dev/null || \
+	  { echo "python3 with venv is missing. On Debian: apt-get install python3-venv" >&2; exit 1; }
+	@new=$$(mktemp -d $(CACHE)/bin/.uv-XXXXXX); trap 'rm -rf "$$new"' EXIT; \
+	  python3 -m venv "$$new/pip" && "$$new/pip/bin/pip" install --quiet --target "$$new/uv" uv==$(UV_VERSION) && \
+	  rm -rf $(CACHE)/bin/uv-$(UV_VERSION) && mv "$$new/uv" $(CACHE)/bin/uv-$(UV_VERSION)

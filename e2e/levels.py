@@ -1,0 +1,123 @@
+"""Runs test levels one after the other, each in a pytest of its own, and prints one total at the end.
+
+    python -m e2e.levels [--long] [LEVEL...] [-- PYTEST-ARGUMENT...]
+
+Exits 0 only when something passed and nothing failed. The node level needs root; without it that level is
+left out, and the last lines say so.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "test-reports"
+NO_TESTS_COLLECTED = 5  # pytest.ExitCode
+LEVELS = ("unit", "wiring", "api", "node")
+NODE_NEEDS_ROOT = (
+    "node level left out: it runs a kubelet and containers, which takes root. To add it: sudo make test-node"
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one level came to; `broken` says what went wrong beside single tests, or is empty."""
+
+    level: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    broken: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.failed and not self.broken
+
+    def __str__(self) -> str:
+        counts = f"{self.passed:5} passed {self.failed:4} failed {self.skipped:4} skipped"
+        return f"{self.level:8}{counts} {self.seconds:8.1f} s  {self.broken}".rstrip()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the levels asked for (default: all) and returns the exit status."""
+    options = _parse(sys.argv[1:] if arguments is None else list(arguments))
+    wanted = [level for level in LEVELS if level in (options.levels or LEVELS)]
+    left_out = ["node"] if "node" in wanted and os.geteuid() != 0 else []
+    outcomes = [
+        run_level(level, long=options.long, extra=options.extra) for level in wanted if level not in left_out
+    ]
+    print(summary(outcomes, node_left_out=bool(left_out)))
+    return 0 if all(o.ok for o in outcomes) and any(o.passed for o in outcomes) else 1
+
+
+def run_level(level: str, *, long: bool = False, extra: Sequence[str] = ()) -> Outcome:
+    """Runs one level's tests; `long` takes the long ones instead of the others."""
+    report = REPORTS / f"{level}{'-long' if long else ''}.xml"
+    report.unlink(missing_ok=True)
+    print(f"\n== {level} {'(long) ' if long else ''}==", flush=True)
+    marker = f"{level} and {'long' if long else 'not long'}"
+    command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *extra]
+    started = time.monotonic()
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    return read_outcome(level, status=status, report=report, seconds=time.monotonic() - started, long=long)
+
+
+def read_outcome(level: str, *, status: int, report: Path, seconds: float, long: bool = False) -> Outcome:
+    """Reads pytest's exit status and JUnit report into an outcome; a level may be without long tests."""
+    if status == NO_TESTS_COLLECTED:
+        return Outcome(level, seconds=seconds, broken="" if long else "no test was found")
+    if not report.exists():
+        return Outcome(level, seconds=seconds, broken=f"pytest ended with status {status} and left no report")
+    cases = list(ElementTree.parse(report).getroot().iter("testcase"))  # noqa: S314 (our own pytest wrote it)
+    failed = sum(_has(case, "failure", "error") for case in cases)
+    skipped = sum(_has(case, "skipped") for case in cases)
+    broken = f"pytest ended with status {status}" if status and not failed else ""
+    return Outcome(level, len(cases) - failed - skipped, failed, skipped, seconds, broken)
+
+
+def summary(outcomes: Sequence[Outcome], *, node_left_out: bool = False) -> str:
+    """The closing lines: one per level, what was left out and why, and the total."""
+    passed, failed = sum(o.passed for o in outcomes), sum(o.failed for o in outcomes)
+    skipped, seconds = sum(o.skipped for o in outcomes), sum(o.seconds for o in outcomes)
+    total = (
+        f"{passed} passed"
+        + (f", {failed} failed" if failed else "")
+        + (f", {skipped} skipped" if skipped else "")
+    )
+    broken = [f"{o.level}: {o.broken}" for o in outcomes if o.broken]
+    lines = ["", "== summary ==", *map(str, outcomes), *([NODE_NEEDS_ROOT] if node_left_out else []), *broken]
+    return "\n".join([*lines, f"{total} in {seconds:.0f} s"])
+
+
+def _has(case: ElementTree.Element, *tags: str) -> bool:
+    return any(case.find(tag) is not None for tag in tags)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    extra: list[str] = []
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, extra = arguments[:at], arguments[at + 1 :]
+    parser = argparse.ArgumentParser(
+        prog="python -m e2e.levels", description="run test levels, print one total"
+    )
+    parser.add_argument(
+        "levels", nargs="*", metavar="LEVEL", help=f"some of {', '.join(LEVELS)} (default: all)"
+    )
+    parser.add_argument("--long", action="store_true", help="run the long tests instead of the others")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.levels) - set(LEVELS)):
+        parser.error(f"no such level: {', '.join(unknown)} (choose from {', '.join(LEVELS)})")
+    options.extra = extra
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,7 @@ MODULE_LINES = 300
 FUNCTION_LINES = 50
 BANNED_NAMES = re.compile(r"^(utils?|helpers?|commons?|managers?|misc)$|_(utils?|helpers?|manager)$")
 # Places that exist only on the machine somebody worked on.
-PRIVATE_PATH = re.compile(r"(?<![\w./{$-])/(?:root|home/[a-z]+|work|Users/[a-z]+|tmp/boot)/")
+PRIVATE_PATH = re.compile(r"(?<![\w./{}$-])/(?:root|home/[a-z]+|work|Users/[a-z]+|tmp/boot)/")
 
 
 def tracked(*patterns: str) -> list[Path]:

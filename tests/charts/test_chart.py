@@ -1,0 +1,170 @@
+"""The chart: what it renders, what it grants, and what it refuses."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.client import models
+
+from gptservice_operator import config
+from tests.charts.conftest import CHART, Helm, Render
+
+pytestmark = pytest.mark.api  # needs a Go binary, no cluster
+
+ROOT = CHART.parents[1]
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+VALUES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "openshift": {
+        "fsGroup": None,
+        "image": {"repository": "registry.example.com/ai/gptservice-operator", "tag": "0.1.0"},
+        "imagePullSecrets": ["registry"],
+        "runtime": {
+            "image": "registry.example.com/ai/gptservice-runtime:0.1.0",
+            "resources": {"cpu": 4, "memory": "64Gi"},
+        },
+        "resyncSeconds": 0.5,
+        "logLevel": "DEBUG",
+        "extraEnv": [{"name": "GPTSERVICE_WORKERS", "value": "4"}],
+        "nodeSelector": {"node-role.kubernetes.io/infra": ""},
+        "tolerations": [{"key": "node-role.kubernetes.io/infra", "operator": "Exists"}],
+    },
+}
+
+
+def one(manifests: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [manifest for manifest in manifests if manifest["kind"] == kind]
+    return found
+
+
+def container(manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    return one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+
+
+def environment(manifests: list[dict[str, Any]]) -> dict[str, str]:
+    return {variable["name"]: variable["value"] for variable in container(manifests)["env"]}
+
+
+def test_helm_lint_finds_nothing(helm: Helm) -> None:
+    done = helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_rendered_manifests_are_those_of_the_snapshot(render: Render, case: str) -> None:
+    """To accept a change: UPDATE_SNAPSHOTS=1 make test-api, and read the diff."""
+    manifests = [m for m in render(VALUES[case]) if m["kind"] != "CustomResourceDefinition"]
+    text, snapshot = yaml.safe_dump_all(manifests, sort_keys=False), SNAPSHOTS / f"{case}.yaml"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        snapshot.write_text(text)
+    assert text == snapshot.read_text()
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_kubernetes_own_models_accept_every_manifest(render: Render, case: str) -> None:
+    for manifest in render(VALUES[case]):
+        getattr(models, f"V1{manifest['kind']}").model_validate(manifest)
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_the_operator_can_start_from_the_environment_it_is_given(render: Render, case: str) -> None:
+    given = environment(render(VALUES[case]))
+    known = {config.PREFIX + name.upper() for name in config.Config.__annotations__}
+    assert set(given) <= known
+    loaded = config.load(given)
+    values = VALUES[case]
+    assert loaded.fs_group == values.get("fsGroup", 65532)
+    assert loaded.resync_seconds == values.get("resyncSeconds", 600)
+    assert loaded.log_level == values.get("logLevel", "INFO")
+
+
+def test_a_ten_digit_group_stays_a_whole_number(render: Render) -> None:
+    assert environment(render({"fsGroup": 1000770000}))["GPTSERVICE_FS_GROUP"] == "1000770000"
+
+
+def test_crds_are_the_generated_ones_and_outlive_the_release(render: Render) -> None:
+    rendered = {m["metadata"]["name"]: m for m in render() if m["kind"] == "CustomResourceDefinition"}
+    files = [yaml.safe_load(path.read_text()) for path in (ROOT / "crds").glob("*.yaml")]
+    generated = {manifest["metadata"]["name"]: manifest for manifest in files}
+    assert set(rendered) == set(generated)
+    for name, crd in rendered.items():
+        assert crd["spec"] == generated[name]["spec"]
+        assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_the_pod_meets_pod_security_restricted(render: Render) -> None:
+    pod = one(render(), "Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    for one_container in pod["containers"]:
+        security = one_container["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["readOnlyRootFilesystem"] is True
+        assert security["capabilities"] == {"drop": ["ALL"]}
+    assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & set(pod)
+
+
+def test_two_operators_never_run_side_by_side(render: Render) -> None:
+    spec = one(render(), "Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_the_role_grants_no_wildcard_and_nothing_on_secrets_or_nodes(render: Render) -> None:
+    rules = one(render(), "ClusterRole")["rules"]
+    granted = {entry for rule in rules for entry in (*rule["resources"], *rule["verbs"], *rule["apiGroups"])}
+    assert not granted & {"*", "secrets", "nodes", "pods/exec", "escalate", "bind", "impersonate"}
+
+
+def test_the_binding_names_the_account_that_the_pod_runs_as(render: Render) -> None:
+    manifests = render()
+    (subject,) = one(manifests, "ClusterRoleBinding")["subjects"]
+    account = one(manifests, "ServiceAccount")["metadata"]
+    assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
+    assert one(manifests, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == account["name"]
+
+
+def test_the_chart_has_the_projects_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        pytest.param({"bogus": 1}, "'bogus' not allowed", id="unknown key"),
+        pytest.param({"runtime": {"imgae": "x"}}, "'imgae' not allowed", id="unknown key further down"),
+        pytest.param(
+            {"replicas": 2}, "'replicas' not allowed", id="no second replica without leader election"
+        ),
+        pytest.param({"image": "operator:dev"}, "/image", id="an image as one string"),
+        pytest.param({"image": {"tag": "a tag"}}, "/image/tag", id="a tag that cannot be one"),
+        pytest.param({"runtime": {"pullPolicy": "Sometimes"}}, "/runtime/pullPolicy", id="pull policy"),
+        pytest.param({"runtime": {"image": ""}}, "/runtime/image", id="no runtime image"),
+        pytest.param(
+            {"runtime": {"resources": {"memory": "8 GB"}}}, "/runtime/resources/memory", id="quantity"
+        ),
+        pytest.param({"fsGroup": -1}, "/fsGroup", id="negative group"),
+        pytest.param({"fsGroup": "65532"}, "/fsGroup", id="a group as text"),
+        pytest.param({"resyncSeconds": 0}, "/resyncSeconds", id="no resync"),
+        pytest.param({"resyncSeconds": "10m"}, "/resyncSeconds", id="a duration as text"),
+        pytest.param({"logLevel": "debug"}, "/logLevel", id="log level in lower case"),
+        pytest.param({"extraEnv": {"A": "b"}}, "/extraEnv", id="environment as a map"),
+    ],
+)
+def test_values_that_would_go_wrong_later_are_refused_by_their_place(
+    helm: Helm, values: dict[str, Any], said: str
+) -> None:
+    done = helm("template", "gptservice-operator", str(CHART), values=values)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_the_notes_tell_the_next_command(helm: Helm) -> None:
+    done = helm(
+        "install", "gptservice-operator", str(CHART), "--dry-run=client", "--namespace", "gptservice-system"
+    )
+    assert "kubectl apply -f examples/quickstart.yaml" in done.stdout, done.stderr

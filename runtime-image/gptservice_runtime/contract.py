@@ -1,23 +1,23 @@
 """The interface between the operator and the runtime image: constants only.
 
-The operator imports this one module of the runtime and nothing else of it, so it may import nothing but ``typing``.
-Every value here is explained for readers in ``runtime-image/README.md``; a change here is a change of that contract.
+The operator imports this one module of the runtime and no other, so it may import nothing but ``typing``.
+``runtime-image/README.md`` explains every value; a change here is a change of that contract.
 """
 
 from typing import Final, Literal, TypedDict
 
-# --- commands -------------------------------------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------------
 COMMAND: Final = "gptservice-runtime"
 """The executable in every runtime image. The operator always sets it as the container's command."""
 FETCH_COMMAND: Final = "fetch"
 SERVE_COMMAND: Final = "serve"
 
-# --- flags of `fetch` -----------------------------------------------------------------------------------------------
+# --- flags of `fetch` -----------------------------------------------------------------------------
 URI_FLAG: Final = "--uri"
 SOURCE_ROOT_FLAG: Final = "--source-root"
 DIGEST_FLAG: Final = "--digest"
 
-# --- flags of `serve`; what follows ENGINE_ARGS_SEPARATOR goes to `vllm serve` --------------------------------------
+# --- flags of `serve`; what follows ENGINE_ARGS_SEPARATOR goes to `vllm serve` --------------------
 MODEL_FLAG: Final = "--model"
 SERVED_MODEL_NAME_FLAG: Final = "--served-model-name"
 """Given once per name; the first is the one that the warm-up request uses."""
@@ -28,7 +28,7 @@ STARTUP_TIMEOUT_FLAG: Final = "--startup-timeout"
 DRAIN_TIMEOUT_FLAG: Final = "--drain-timeout"
 ENGINE_ARGS_SEPARATOR: Final = "--"
 
-# --- ports ----------------------------------------------------------------------------------------------------------
+# --- ports ----------------------------------------------------------------------------------------
 ENGINE_PORT: Final = 8000
 """The OpenAI API, spoken by the engine itself."""
 PROBE_PORT: Final = 8081
@@ -36,7 +36,7 @@ PROBE_PORT: Final = 8081
 LIVE_PATH: Final = "/livez"
 READY_PATH: Final = "/readyz"
 
-# --- paths in the container -----------------------------------------------------------------------------------------
+# --- paths in the container -----------------------------------------------------------------------
 SOURCE_ROOT: Final = "/models/source"
 """Where the claim of a ``pvc://claim/path`` model is mounted, read-only, in both containers."""
 CACHE_ROOT: Final = "/var/cache/gptservice"
@@ -44,7 +44,7 @@ CACHE_ROOT: Final = "/var/cache/gptservice"
 TEMPORARY_ROOT: Final = "/tmp"  # noqa: S108 - the path of the writable volume, not a file name that could be guessed
 SHARED_MEMORY_ROOT: Final = "/dev/shm"  # noqa: S108 - likewise
 LIMITS_DIRECTORY: Final = "/etc/gptservice/limits"
-"""Mount point of the ConfigMap with LIMITS_FILE (a directory, never ``subPath``, or changes would not arrive)."""
+"""Mount point of the ConfigMap with LIMITS_FILE (never by ``subPath``, or changes would not arrive)."""
 LIMITS_FILE: Final = "limits.json"
 LIMITS_KEY_MAX_INFLIGHT: Final = "maxInflightRequests"
 """The one key of LIMITS_FILE: a positive integer; absent means no bound."""
@@ -52,11 +52,11 @@ LIMITS_POLL_SECONDS: Final = 2
 TERMINATION_LOG: Final = "/dev/termination-log"
 TERMINATION_MESSAGE_MAX_BYTES: Final = 4096
 
-# --- environment ----------------------------------------------------------------------------------------------------
+# --- environment ----------------------------------------------------------------------------------
 MAX_TOKENS_ENV: Final = "MAX_TOKENS"
 """Cap of generated tokens per request; MAX_TOKENS_FLAG wins where both are given."""
 
-# --- time, in seconds -----------------------------------------------------------------------------------------------
+# --- time, in seconds -----------------------------------------------------------------------------
 DRAIN_GAP_SECONDS: Final = 5
 """From SIGTERM to the engine's own SIGTERM: requests are still served while endpoints are being removed."""
 GRACE_MARGIN_SECONDS: Final = 10
@@ -64,14 +64,14 @@ GRACE_MARGIN_SECONDS: Final = 10
 EXIT_AFTER_ENGINE_DEATH_SECONDS: Final = 2
 """PID 1 has written its message and is gone at most this long after the engine's death."""
 
-# --- exit codes of both commands ------------------------------------------------------------------------------------
+# --- exit codes of both commands ------------------------------------------------------------------
 EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
 """The termination message says why."""
 EXIT_USAGE: Final = 2
 """Arguments of the runtime itself were refused; the termination message says which."""
 
-# --- reasons in the termination message and in the body of a 503 ----------------------------------------------------
+# --- reasons in the termination message and in the body of a 503 ----------------------------------
 REASON_CRASH_LOOP: Final = "CrashLoop"
 """The engine ended without being asked after it had served, or was killed by a signal."""
 REASON_DRAIN_TIMEOUT: Final = "DrainTimeout"
@@ -104,7 +104,7 @@ TerminationReason = Literal[
     "OutOfMemory",
 ]
 
-# --- phases in the termination message and in the body of a 503 -----------------------------------------------------
+# --- phases in the termination message and in the body of a 503 -----------------------------------
 PHASE_FETCHING: Final = "Fetching"
 PHASE_CHECKING: Final = "Checking"
 """Arguments and model are being checked; the engine has not been started."""

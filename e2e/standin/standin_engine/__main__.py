@@ -1,0 +1,87 @@
+"""`vllm serve` of the stand-in: start, serve, drain."""
+
+import asyncio
+import importlib
+import inspect
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware
+
+from standin_engine import api, arguments, behaviour
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM; the exit code."""
+    parsed = arguments.parse(sys.argv[1:] if argv is None else argv)
+    told = behaviour.from_environment()
+    print(f"stand-in engine: {parsed}, {told}", flush=True)
+    memory = _start(told)
+    engine = api.Engine(parsed, told)
+    app = api.application(engine)
+    for path in parsed.middleware:
+        _add_middleware(app, path)
+    config = uvicorn.Config(app, host=parsed.host, port=parsed.port, log_level="info", access_log=False)
+    _Server(config, engine).run()
+    del memory
+    return 0
+
+
+def _start(told: behaviour.Behaviour) -> bytearray:
+    """The delays and failures that were asked for; the memory to be held."""
+    time.sleep(told.startup_milliseconds / 1000)
+    if told.fail_at_start:
+        if told.last_words:
+            print(told.last_words, file=sys.stderr, flush=True)
+        raise SystemExit(told.fail_at_start)
+    while told.hang_at_start:
+        signal.pause()
+    memory = bytearray(told.allocate_mebibytes << 20)
+    memory[::4096] = b"x" * len(memory[::4096])  # Untouched pages are not charged.
+    return memory
+
+
+def _add_middleware(app: Starlette, path: str) -> None:
+    """As vLLM does: a class wraps the app, a coroutine function becomes HTTP middleware."""
+    module, name = path.rsplit(".", 1)
+    found: Any = getattr(importlib.import_module(module), name)
+    if inspect.isclass(found):
+        app.add_middleware(found)
+    elif inspect.iscoroutinefunction(found):
+        app.add_middleware(BaseHTTPMiddleware, dispatch=found)
+    else:
+        raise ValueError(f"Invalid middleware {path}. Must be a function or a class.")
+
+
+class _Server(uvicorn.Server):
+    """Drains as vLLM does: /health stays 200, new generations get 500, running ones have `--shutdown-timeout` s."""
+
+    def __init__(self, config: uvicorn.Config, engine: api.Engine) -> None:
+        super().__init__(config)
+        self._engine = engine
+        self._draining: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called for SIGTERM and SIGINT in the main thread, between two steps of the loop."""
+        if self._draining is None:
+            loop = asyncio.get_running_loop()
+            self._draining = loop.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        timeout = self._engine.arguments.shutdown_timeout
+        self._engine.draining = True
+        deadline = time.monotonic() + timeout
+        while self._engine.running and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        self.force_exit = self._engine.running > 0
+        self.should_exit = True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

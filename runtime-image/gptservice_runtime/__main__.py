@@ -1,0 +1,156 @@
+"""Command line of the runtime image: `gptservice-runtime fetch` and `gptservice-runtime serve`."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import gptservice_runtime
+from gptservice_runtime import contract, engine, fetch, models, supervisor, termination
+
+_log = logging.getLogger(__name__)
+
+
+class _UsageError(Exception):
+    """The runtime's own arguments were refused."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(f"{self.prog}: {message}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    logging.basicConfig(level=logging.INFO, format="gptservice-runtime %(levelname)s %(message)s", stream=sys.stderr)
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    own, extra = _split(argv)
+    try:
+        options = _parser().parse_args(own)
+        if options.command == contract.SERVE_COMMAND:
+            return supervisor.run(_serve_options(options, extra), os.environ)
+        return _fetch(options)
+    except _UsageError as error:
+        return _refuse(error, argv)
+
+
+def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    if contract.ENGINE_ARGS_SEPARATOR not in argv:
+        return argv, ()
+    at = argv.index(contract.ENGINE_ARGS_SEPARATOR)
+    return argv[:at], tuple(argv[at + 1 :])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=contract.COMMAND, description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="fetch|serve")
+    fetching = commands.add_parser(contract.FETCH_COMMAND, allow_abbrev=False, help="check that the model is there")
+    fetching.add_argument(contract.URI_FLAG, required=True, help="pvc://claim/path or file:///path")
+    fetching.add_argument(contract.SOURCE_ROOT_FLAG, type=Path, default=Path(contract.SOURCE_ROOT))
+    fetching.add_argument(contract.DIGEST_FLAG, help="refused: not verified by this version")
+    serving = commands.add_parser(contract.SERVE_COMMAND, allow_abbrev=False, help="serve the model with vLLM")
+    serving.add_argument(contract.MODEL_FLAG, type=Path, required=True)
+    serving.add_argument(contract.SERVED_MODEL_NAME_FLAG, action="append", required=True, dest="served_model_names")
+    serving.add_argument(contract.TENSOR_PARALLEL_SIZE_FLAG, type=_positive)
+    serving.add_argument(contract.MAX_MODEL_LEN_FLAG, type=_positive)
+    serving.add_argument(contract.MAX_TOKENS_FLAG, type=_positive)
+    serving.add_argument(contract.STARTUP_TIMEOUT_FLAG, type=_positive, required=True, help="seconds")
+    serving.add_argument(contract.DRAIN_TIMEOUT_FLAG, type=_not_negative, required=True, help="seconds")
+    _add_test_flags(fetching, serving)
+    return parser
+
+
+def _add_test_flags(fetching: argparse.ArgumentParser, serving: argparse.ArgumentParser) -> None:
+    """Flags that only tests outside a container need (runtime-image/README.md); the operator never sets them."""
+    for command in (fetching, serving):
+        command.add_argument(
+            "--termination-log", type=Path, default=Path(contract.TERMINATION_LOG), help=argparse.SUPPRESS
+        )
+    limits = Path(contract.LIMITS_DIRECTORY) / contract.LIMITS_FILE
+    serving.add_argument("--engine-port", type=_positive, default=contract.ENGINE_PORT, help=argparse.SUPPRESS)
+    serving.add_argument("--probe-port", type=_positive, default=contract.PROBE_PORT, help=argparse.SUPPRESS)
+    serving.add_argument("--cache-root", type=Path, default=Path(contract.CACHE_ROOT), help=argparse.SUPPRESS)
+    serving.add_argument("--limits-file", type=Path, default=limits, help=argparse.SUPPRESS)
+    serving.add_argument("--drain-gap", type=float, default=contract.DRAIN_GAP_SECONDS, help=argparse.SUPPRESS)
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
+    return number
+
+
+def _not_negative(text: str) -> int:
+    if (number := int(text)) < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
+def _serve_options(options: argparse.Namespace, extra: tuple[str, ...]) -> supervisor.ServeOptions:
+    try:
+        max_tokens = engine.tokens_cap(options.max_tokens, os.environ)
+    except ValueError as error:
+        raise _UsageError(str(error)) from error
+    return supervisor.ServeOptions(
+        engine=engine.EngineOptions(
+            model=options.model,
+            served_model_names=tuple(options.served_model_names),
+            tensor_parallel_size=options.tensor_parallel_size,
+            max_model_len=options.max_model_len,
+            max_tokens=max_tokens,
+            drain_timeout=options.drain_timeout,
+            port=options.engine_port,
+            extra_arguments=extra,
+        ),
+        paths=engine.EnginePaths(
+            cache_root=options.cache_root,
+            limits_file=options.limits_file,
+            drain_file=options.cache_root / "run" / "draining",
+            package_parent=Path(gptservice_runtime.__file__).parent.parent,
+        ),
+        probe_port=options.probe_port,
+        startup_timeout=options.startup_timeout,
+        drain_gap=options.drain_gap,
+        termination_log=options.termination_log,
+    )
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    try:
+        if options.digest is not None:
+            raise models.ModelError(
+                contract.REASON_INVALID_SPEC,
+                f"cannot verify the digest {options.digest!r} of {options.uri!r}: this version of the runtime does not "
+                "verify digests; remove modelDigest",
+            )
+        result = fetch.fetch(options.uri, options.source_root)
+    except models.ModelError as error:
+        failure = contract.FailureMessage(reason=error.reason, message=str(error), phase=contract.PHASE_FETCHING)
+        termination.write_failure(options.termination_log, failure, os.environ)
+        return contract.EXIT_FAILURE
+    termination.write_fetched(options.termination_log, result)
+    return contract.EXIT_OK
+
+
+def _refuse(error: _UsageError, argv: list[str]) -> int:
+    """The operator wrote these arguments, so a refusal means that the image does not belong to this operator."""
+    failure = contract.FailureMessage(
+        reason=contract.REASON_INVALID_IMAGE,
+        message=f"{error}: the image and the operator are of different versions; use the operator's own runtime image",
+        phase=contract.PHASE_FETCHING if argv[:1] == [contract.FETCH_COMMAND] else contract.PHASE_CHECKING,
+    )
+    termination.write_failure(_termination_log(argv), failure, os.environ)
+    return contract.EXIT_USAGE
+
+
+def _termination_log(argv: list[str]) -> Path:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--termination-log", default=contract.TERMINATION_LOG)
+    return Path(parser.parse_known_args(argv)[0].termination_log)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""What `vllm serve` is started with: its arguments and its environment. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gptservice_runtime import contract
+
+EXECUTABLE = "vllm"
+"""Looked up on PATH."""
+LIMITS_FILE_ENV = "GPTSERVICE_LIMITS_FILE"
+DRAIN_FILE_ENV = "GPTSERVICE_DRAIN_FILE"
+"""How the supervisor tells the middleware inside the engine where to look."""
+MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
+
+_NEVER_PASSED = frozenset({"VLLM_SERVER_DEV_MODE"})
+"""Dev mode opens routes that reset caches and put the engine to sleep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """What the engine is asked to serve; times in seconds."""
+
+    model: Path
+    served_model_names: tuple[str, ...]
+    tensor_parallel_size: int | None
+    max_model_len: int | None
+    max_tokens: int | None
+    drain_timeout: int
+    port: int
+    extra_arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginePaths:
+    """Files shared with the engine, and the one folder that it may write to besides /tmp and /dev/shm."""
+
+    cache_root: Path
+    limits_file: Path
+    drain_file: Path
+    package_parent: Path
+    """The folder from which ``gptservice_runtime`` was imported."""
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What has to exist before the engine starts."""
+        return (self.cache_root / "home", self.drain_file.parent)
+
+
+def arguments(options: EngineOptions) -> list[str]:
+    """Argument vector, program name included.
+
+    The user's arguments come first: in argparse the last value of an option wins, and ours are promised to the operator.
+    """
+    argv = [EXECUTABLE, "serve", str(options.model), *options.extra_arguments]
+    argv += ["--host", "0.0.0.0", "--port", str(options.port)]  # noqa: S104 - it serves the pod's address
+    argv += ["--middleware", MIDDLEWARE, "--shutdown-timeout", str(options.drain_timeout)]
+    if options.tensor_parallel_size is not None:
+        argv += ["--tensor-parallel-size", str(options.tensor_parallel_size)]
+    if options.max_model_len is not None:
+        argv += ["--max-model-len", str(options.max_model_len)]
+    if options.max_tokens is not None:
+        argv += ["--override-generation-config", json.dumps({"max_new_tokens": options.max_tokens})]
+    return [*argv, "--served-model-name", *options.served_model_names]
+
+
+def environment(inherited: Mapping[str, str], paths: EnginePaths) -> dict[str, str]:
+    """The inherited variables (the user's among them), then those that a pod of ours cannot do without.
+
+    The model is local, the root file system is read-only and the user has no passwd entry: whatever would look for a
+    hub, a home folder or a user name is answered here.
+    """
+    kept = {name: value for name, value in inherited.items() if name not in _NEVER_PASSED}
+    return {
+        **kept,
+        **_cache_variables(paths.cache_root),
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": _python_path(inherited.get("PYTHONPATH", ""), paths.package_parent),
+        LIMITS_FILE_ENV: str(paths.limits_file),
+        DRAIN_FILE_ENV: str(paths.drain_file),
+    }
+
+
+def _cache_variables(root: Path) -> dict[str, str]:
+    return {
+        "HOME": str(root / "home"),
+        "USER": "gptservice",
+        "LOGNAME": "gptservice",
+        "XDG_CACHE_HOME": str(root / "xdg"),
+        "XDG_CONFIG_HOME": str(root / "xdg-config"),
+        "VLLM_CACHE_ROOT": str(root / "vllm"),
+        "VLLM_CONFIG_ROOT": str(root / "vllm-config"),
+        "HF_HOME": str(root / "huggingface"),
+        "TORCHINDUCTOR_CACHE_DIR": str(root / "torchinductor"),
+        "TRITON_CACHE_DIR": str(root / "triton"),
+        "NUMBA_CACHE_DIR": str(root / "numba"),
+    }
+
+
+def _python_path(inherited: str, package_parent: Path) -> str:
+    """Lets the engine import our middleware, without giving it a whole foreign site-packages folder."""
+    entries = [entry for entry in inherited.split(":") if entry]
+    if package_parent.name not in {"site-packages", "dist-packages"} and str(package_parent) not in entries:
+        entries.append(str(package_parent))
+    return ":".join(entries)
+
+
+def tokens_cap(flag: int | None, inherited: Mapping[str, str]) -> int | None:
+    """Cap of generated tokens: the flag, else MAX_TOKENS; ValueError when the variable is not a positive integer."""
+    if flag is not None:
+        return flag
+    value = inherited.get(contract.MAX_TOKENS_ENV, "").strip()
+    if not value:
+        return None
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise ValueError(f"environment variable {contract.MAX_TOKENS_ENV} is {value!r}: give a positive integer")
+    return int(value)
+
+
+def missing_message(search_path: str) -> str:
+    """What to say when the image has no engine."""
+    return (
+        f"the image has no executable {EXECUTABLE!r} on PATH ({search_path}): use an image derived from the "
+        "GPTService runtime image"
+    )
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """For the log; arguments are not secret (keys are files), so they are shown as they are."""
+    return json.dumps(list(argv))

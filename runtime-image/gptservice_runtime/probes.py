@@ -1,0 +1,48 @@
+"""The probe server on its own port: `/livez` and `/readyz`, plain HTTP with JSON bodies."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from gptservice_runtime import contract, readiness
+
+STALE_SECONDS = 30
+"""Age of the supervisor's last heartbeat from which `/livez` is 503."""
+
+
+def application(
+    state: Callable[[], readiness.Readiness], heartbeat_age: Callable[[], float]
+) -> web.Application:
+    """The two routes; `heartbeat_age` in seconds."""
+
+    async def live(_request: web.Request) -> web.Response:
+        age = heartbeat_age()
+        if age < STALE_SECONDS:
+            return web.json_response({"status": "alive"})
+        message = f"the supervisor's loop has not run for {age:.0f} s"
+        body = contract.NotReady(reason=contract.REASON_CRASH_LOOP, message=message, phase=state().phase)
+        return web.json_response(body, status=503)
+
+    async def ready(_request: web.Request) -> web.Response:
+        current = state()
+        if current.ready:
+            return web.json_response({"status": "ready"})
+        return web.json_response(current.not_ready(), status=503)
+
+    app = web.Application()
+    app.add_routes([web.get(contract.LIVE_PATH, live), web.get(contract.READY_PATH, ready)])
+    return app
+
+
+@asynccontextmanager
+async def serving(app: web.Application, port: int) -> AsyncIterator[None]:
+    """Serve on every address while the context is open; OSError when the port is taken."""
+    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        # The kubelet comes to the pod's address.
+        await web.TCPSite(runner, "0.0.0.0", port, shutdown_timeout=0.5).start()  # noqa: S104
+        yield
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,125 @@
+"""When the pod may take traffic: a pure state machine, and the warm-up that drives it through the real HTTP API."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+
+from gptservice_runtime import contract
+
+_POLL_SECONDS = 0.25
+_LIST_TIMEOUT_SECONDS = 5
+_WARM_UP_TIMEOUT_SECONDS = 600
+"""The first request of a compiled model can take minutes; the start-up budget ends it before that if it is shorter."""
+_REFUSALS = 5
+"""Refusals (4xx) of the warm-up request after which no later try will do better."""
+_WARM_UP_PROMPT = "Hello"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readiness:
+    """What `/readyz` says. Phases go forward only: Checking, Loading, WarmingUp, Serving, Draining."""
+
+    phase: contract.Phase = contract.PHASE_CHECKING
+    engine_alive: bool = False
+    detail: str = "the engine has not been started yet"
+
+    def started(self) -> "Readiness":
+        """The engine's process runs."""
+        return replace(
+            self, phase=contract.PHASE_LOADING, engine_alive=True, detail="the engine is loading the model"
+        )
+
+    def listed(self) -> "Readiness":
+        """The engine's API lists every served name."""
+        if self.phase != contract.PHASE_LOADING:
+            return self
+        return replace(
+            self, phase=contract.PHASE_WARMING_UP, detail="the model is loaded; the warm-up request is running"
+        )
+
+    def warmed_up(self) -> "Readiness":
+        """The warm-up request was answered; one that comes after SIGTERM changes nothing."""
+        if self.phase != contract.PHASE_WARMING_UP:
+            return self
+        return replace(self, phase=contract.PHASE_SERVING, detail="serving")
+
+    def draining(self) -> "Readiness":
+        """SIGTERM was received."""
+        return replace(self, phase=contract.PHASE_DRAINING, detail="SIGTERM was received: running requests are finished")
+
+    def engine_died(self) -> "Readiness":
+        """The engine's process has ended; the phase stays, since it says when that was."""
+        return replace(self, engine_alive=False, detail="the engine's process has ended")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the pod may take traffic."""
+        return self.phase == contract.PHASE_SERVING and self.engine_alive
+
+    def not_ready(self) -> contract.NotReady:
+        """Body of the 503."""
+        if self.phase == contract.PHASE_DRAINING:
+            reason = contract.REASON_DRAINING
+        elif self.phase == contract.PHASE_SERVING:
+            reason = contract.REASON_CRASH_LOOP
+        else:
+            reason = contract.REASON_MODEL_LOADING
+        return {"reason": reason, "message": self.detail, "phase": self.phase}
+
+
+class WarmUpRefusedError(Exception):
+    """The engine answers, but refuses the warm-up request for good; the text quotes its answer."""
+
+
+async def warm_up(base_url: str, served_names: tuple[str, ...], on_listed: Callable[[], None]) -> None:
+    """Return once every name is listed and one completion was answered; WarmUpRefusedError when it never will be.
+
+    Retries for ever while the engine cannot be reached or is busy: the caller owns the start-up budget.
+    """
+    # trust_env stays off: a proxy in the user's engine.env must not stand between us and the engine.
+    async with aiohttp.ClientSession(base_url, trust_env=False) as session:
+        while not await _lists(session, set(served_names)):
+            await asyncio.sleep(_POLL_SECONDS)
+        on_listed()
+        refusals = 0
+        while (refusal := await _complete(session, served_names[0])) is not None:
+            refusals += refusal.final
+            if refusals >= _REFUSALS:
+                raise WarmUpRefusedError(f"the engine refuses the warm-up request: {refusal.text}")
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refusal:
+    text: str
+    final: bool
+
+
+async def _lists(session: aiohttp.ClientSession, names: set[str]) -> bool:
+    timeout = aiohttp.ClientTimeout(total=_LIST_TIMEOUT_SECONDS)
+    try:
+        async with session.get("/v1/models", timeout=timeout) as response:
+            if response.status != 200:
+                return False
+            answer: dict[str, Any] = await response.json()
+            return names <= {entry["id"] for entry in answer["data"]}
+    except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError, KeyError, TypeError):
+        return False
+
+
+async def _complete(session: aiohttp.ClientSession, name: str) -> _Refusal | None:
+    request = {"model": name, "prompt": _WARM_UP_PROMPT, "max_tokens": 1, "temperature": 0}
+    timeout = aiohttp.ClientTimeout(total=_WARM_UP_TIMEOUT_SECONDS)
+    try:
+        async with session.post("/v1/completions", json=request, timeout=timeout) as response:
+            if response.status == 200:
+                await response.read()
+                return None
+            text = f"HTTP {response.status} {(await response.text())[:300]}"
+            return _Refusal(text=text, final=400 <= response.status < 500 and response.status != 429)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        return _Refusal(text=repr(error), final=False)

@@ -1,0 +1,237 @@
+"""PID 1 of the serving container: starts the engine, warms it up, answers probes, drains it, tells why it ended."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gptservice_runtime import cgroup, child, contract, engine, failures, models, probes, readiness, termination
+
+_log = logging.getLogger(__name__)
+
+_HEARTBEAT_SECONDS = 1.0
+_ABANDON_SECONDS = 2.0
+"""Grace for an engine that is stopped before it has served: nothing can be lost."""
+_KILL_MARGIN_SECONDS = 5.0
+"""Beyond the drain time-out, before the engine is killed; below GRACE_MARGIN_SECONDS, or the kubelet kills us first."""
+_LAST_OUTPUT_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """Everything that `serve` was asked; times in seconds."""
+
+    engine: engine.EngineOptions
+    paths: engine.EnginePaths
+    probe_port: int
+    startup_timeout: int
+    drain_gap: float
+    termination_log: Path
+
+
+class _FailedError(Exception):
+    """The container has to end, and this is what to report."""
+
+    def __init__(self, failure: contract.FailureMessage) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+
+
+def run(options: ServeOptions, environment: Mapping[str, str]) -> int:
+    """Serve until SIGTERM or a failure; the exit code. Needs the main thread."""
+    return asyncio.run(_Supervisor(options, environment).run())
+
+
+class _Supervisor:
+    def __init__(self, options: ServeOptions, environment: Mapping[str, str]) -> None:
+        self._options = options
+        self._environment = environment
+        self._state = readiness.Readiness()
+        self._stop = asyncio.Event()
+        self._heartbeat = 0.0
+        self._oom_kills_before = cgroup.oom_kills()
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_stop_signal, number)
+        reaper = child.Reaper(loop)
+        beating = asyncio.create_task(self._beat())
+        try:
+            return await self._serve(reaper)
+        except _FailedError as failed:
+            termination.write_failure(self._options.termination_log, failed.failure, self._environment)
+            return contract.EXIT_FAILURE
+        finally:
+            beating.cancel()
+
+    def _on_stop_signal(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self._stop.is_set():
+            # A restarted kubelet repeats SIGTERM: the streams that are being finished must not pay for that.
+            _log.info("%s again: already draining", name)
+            return
+        _log.info("%s: no longer ready", name)
+        self._state = self._state.draining()
+        self._stop.set()
+
+    async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._heartbeat = loop.time()
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    async def _serve(self, reaper: child.Reaper) -> int:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.startup_timeout
+        app = probes.application(lambda: self._state, lambda: loop.time() - self._heartbeat)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(probes.serving(app, self._options.probe_port))
+            except OSError as error:
+                raise self._failed(
+                    contract.REASON_CRASH_LOOP, f"cannot serve probes on port {self._options.probe_port}: {error}"
+                ) from error
+            self._check()
+            process = self._start(reaper)
+            try:
+                return await self._live(process, deadline)
+            finally:
+                process.kill_group()
+                process.drain_output(_LAST_OUTPUT_SECONDS)
+
+    async def _live(self, process: child.Child, deadline: float) -> int:
+        if not await self._get_ready(process, deadline):
+            return await self._abandon(process)
+        _log.info("ready")
+        await _first(process.ended, self._stop.wait())
+        if process.ended.done():
+            raise self._engine_died(process)
+        return await self._drain(process)
+
+    def _check(self) -> None:
+        try:
+            models.inspect(self._options.engine.model, models.root_of(self._options.engine.model))
+        except models.ModelError as error:
+            raise self._failed(error.reason, str(error)) from error
+        try:
+            for folder in self._options.paths.folders:
+                folder.mkdir(parents=True, exist_ok=True)
+            # The volume outlives a container: a flag left behind by the last one would refuse every request.
+            self._options.paths.drain_file.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._failed(
+                contract.REASON_INVALID_IMAGE,
+                f"cannot write to {error.filename}: {error.strerror}; {self._options.paths.cache_root} has to be a "
+                f"volume that UID {os.getuid()} may write to (fsGroup)",
+            ) from error
+
+    def _start(self, reaper: child.Reaper) -> child.Child:
+        argv = engine.arguments(self._options.engine)
+        environment = engine.environment(self._environment, self._options.paths)
+        _log.info("starting %s", engine.command_line(argv))
+        try:
+            process = child.start(argv, environment, reaper)
+        except FileNotFoundError as error:
+            message = engine.missing_message(environment.get("PATH", ""))
+            raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
+        except OSError as error:
+            raise self._failed(contract.REASON_INVALID_IMAGE, f"cannot start {argv[0]}: {error.strerror}") from error
+        if not self._stop.is_set():
+            self._state = self._state.started()
+        return process
+
+    async def _get_ready(self, process: child.Child, deadline: float) -> bool:
+        """Whether the engine serves; False when SIGTERM came first."""
+        url = f"http://127.0.0.1:{self._options.engine.port}"
+        warming = asyncio.create_task(
+            readiness.warm_up(url, self._options.engine.served_model_names, self._on_listed)
+        )
+        try:
+            budget = deadline - asyncio.get_running_loop().time()
+            await _first(warming, process.ended, self._stop.wait(), timeout=budget)
+            if self._stop.is_set():
+                return False
+            if process.ended.done():
+                raise self._engine_died(process)
+            if not warming.done():
+                raise self._start_up_failed(process)
+            warming.result()
+        except readiness.WarmUpRefusedError as error:
+            raise self._failed(contract.REASON_MODEL_LOAD_FAILED, str(error)) from error
+        finally:
+            warming.cancel()
+        self._state = self._state.warmed_up()
+        return True
+
+    def _on_listed(self) -> None:
+        self._state = self._state.listed()
+        _log.info("model loaded, warming up")
+
+    async def _abandon(self, process: child.Child) -> int:
+        _log.info("stopping the engine before it has served")
+        process.terminate()
+        await _first(process.ended, timeout=_ABANDON_SECONDS)
+        return contract.EXIT_OK
+
+    async def _drain(self, process: child.Child) -> int:
+        await _first(process.ended, timeout=self._options.drain_gap)
+        if process.ended.done():
+            raise self._engine_died(process)
+        budget = self._options.engine.drain_timeout
+        _log.info("draining: up to %d s for running requests", budget)
+        self._refuse_requests()
+        process.terminate()
+        await _first(process.ended, timeout=budget + _KILL_MARGIN_SECONDS)
+        if not process.ended.done():
+            raise self._failed(
+                contract.REASON_DRAIN_TIMEOUT,
+                f"the engine was still there {_KILL_MARGIN_SECONDS:.0f} s after its drain time-out of {budget} s and "
+                "was killed: raise drainTimeoutSeconds if requests take longer",
+            )
+        _log.info("drained: the engine ended with %s", process.ended.result())
+        return contract.EXIT_OK
+
+    def _refuse_requests(self) -> None:
+        try:
+            self._options.paths.drain_file.touch()
+        except OSError as error:
+            _log.warning("cannot write %s (%s): new requests get the engine's own error", error.filename, error.strerror)
+
+    def _engine_died(self, process: child.Child) -> _FailedError:
+        self._state = self._state.engine_died()
+        process.kill_group()
+        process.drain_output(_LAST_OUTPUT_SECONDS)
+        ended = process.ended.result()
+        return _FailedError(
+            failures.classify(
+                ended=ended, phase=self._state.phase, last_output=process.tail.text(), oom_kills=self._oom_kills()
+            )
+        )
+
+    def _start_up_failed(self, process: child.Child) -> _FailedError:
+        budget = self._options.startup_timeout
+        return _FailedError(failures.start_up_budget_used_up(self._state.phase, budget, process.tail.text()))
+
+    def _oom_kills(self) -> int:
+        now = cgroup.oom_kills()
+        return 0 if now is None or self._oom_kills_before is None else now - self._oom_kills_before
+
+    def _failed(self, reason: contract.TerminationReason, message: str) -> _FailedError:
+        return _FailedError({"reason": reason, "message": message, "phase": self._state.phase})
+
+
+async def _first(*awaitables: Awaitable[Any], timeout: float | None = None) -> None:
+    """Wait for whichever comes first, or for `timeout` seconds. Futures that were given stay untouched."""
+    given = {item for item in awaitables if isinstance(item, asyncio.Future)}
+    made = {asyncio.ensure_future(item) for item in awaitables if not isinstance(item, asyncio.Future)}
+    try:
+        await asyncio.wait(given | made, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in made:
+            task.cancel()

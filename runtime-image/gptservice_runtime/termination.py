@@ -1,0 +1,86 @@
+"""The termination message: how a container tells the operator why it ended."""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gptservice_runtime import contract
+
+_log = logging.getLogger(__name__)
+
+_MASK = "***"
+_SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRET_SHAPE = re.compile(r"\b(?:hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+_SHORTEST_SECRET = 6
+"""Characters; shorter values (``1``, ``true``) of a variable such as ``USE_TOKEN`` would mask half a message."""
+
+
+def secret_values(environment: Mapping[str, str]) -> list[str]:
+    """Values of the variables whose names suggest a secret, longest first, so that none masks part of another."""
+    found = {
+        value.strip()
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST_SECRET and not value.strip().isdigit()
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """Replace the given values, and whatever has the shape of a token, by ``***``."""
+    for secret in secrets:
+        text = text.replace(secret, _MASK)
+    return _SECRET_SHAPE.sub(_MASK, text)
+
+
+def encode_failure(failure: contract.FailureMessage) -> bytes:
+    """JSON of at most TERMINATION_MESSAGE_MAX_BYTES; a longer ``message`` keeps its beginning and its end."""
+    message = failure["message"]
+    keep = len(message)
+    while True:
+        encoded = json.dumps({**failure, "message": _shorten(message, keep)}, ensure_ascii=False).encode(errors="replace")
+        excess = len(encoded) - contract.TERMINATION_MESSAGE_MAX_BYTES
+        if excess <= 0 or keep == 0:
+            return encoded
+        keep = max(0, min(keep, len(message)) - max(1, excess // 4))
+
+
+def _shorten(text: str, keep: int) -> str:
+    if len(text) <= keep:
+        return text
+    return f"{text[: keep // 2]} ... {text[len(text) - (keep - keep // 2) :]}"
+
+
+def write_failure(path: Path, failure: contract.FailureMessage, environment: Mapping[str, str]) -> None:
+    """Write a failure without secrets; see `write` for a log that cannot be written."""
+    masked = contract.FailureMessage(
+        reason=failure["reason"],
+        message=mask(failure["message"], secret_values(environment)),
+        phase=failure["phase"],
+    )
+    _log.error("%s while %s: %s", masked["reason"], masked["phase"], masked["message"])
+    write(path, encode_failure(masked))
+
+
+def write_fetched(path: Path, result: contract.FetchResult) -> None:
+    """Write what a successful fetch found."""
+    write(path, json.dumps(result).encode())
+
+
+def write(path: Path, content: bytes) -> None:
+    """Replace the file's content by one write; a file that cannot be written costs a warning, never the exit code.
+
+    The kubelet bind-mounts this file and reads it when the container has ended, so it can neither be renamed over nor
+    be read half-way.
+    """
+    try:
+        with path.open("wb", buffering=0) as file:
+            file.write(content)
+    except OSError as error:
+        _log.warning(
+            "cannot write the termination message to %s (%s): its content is in the line above; "
+            "check the container's terminationMessagePath",
+            path,
+            error.strerror,
+        )

@@ -1,0 +1,107 @@
+"""The images there are, what each is made from, and the one way to get at its archive."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import paths
+from e2e.cluster.images import base, buildah, keys, store, vllm
+
+DEPLOYED = ("pause", "operator", "runtime-cpu", "standin")
+"""The images that containers run. The others are what these are built on and with."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A Containerfile: the files that it may copy, and which image each of its build arguments names.
+
+    `sees_vllm` puts the vLLM environment where it will be, for RUN steps that look at it.
+    """
+
+    containerfile: str
+    inputs: tuple[str, ...]
+    bases: Mapping[str, str]
+    sees_vllm: bool = False
+
+
+_PROJECT = ("pyproject.toml", "uv.lock", "README.md")
+RECIPES: Mapping[str, Recipe] = {
+    "operator": Recipe(
+        "operator/Containerfile",
+        (*_PROJECT, "operator/gptservice_operator", "runtime-image/gptservice_runtime"),
+        {"BASE": "base", "UV_IMAGE": "uv"},
+    ),
+    "runtime-cpu": Recipe(
+        "runtime-image/Containerfile.cpu", ("runtime-image",), {"BASE": "vllm-cpu"}, sees_vllm=True
+    ),
+    "standin": Recipe(
+        "e2e/standin/Containerfile",
+        (*_PROJECT, "e2e/standin", "runtime-image/gptservice_runtime"),
+        {"BASE": "base", "UV_IMAGE": "uv"},
+    ),
+}
+NAMES = ("base", "uv", "vllm-cpu", *DEPLOYED)
+
+
+def reference(name: str) -> str:
+    """The full name of an image, as a pod's manifest has it."""
+    return f"localhost/gptservice-{name}:dev"
+
+
+def key(name: str) -> str:
+    """Changes when the image must be built anew. Raises KeyError for an unknown name."""
+    if name in RECIPES:
+        return _recipe_key(RECIPES[name])
+    if name == "vllm-cpu":
+        return keys.of(key("base"), vllm.key())
+    return {"base": base.base_key, "pause": base.pause_key, "uv": base.uv_key}[name]()
+
+
+def _recipe_key(recipe: Recipe) -> str:
+    inputs = keys.of_files(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs))
+    return keys.of(inputs, *(f"{argument}={key(name)}" for argument, name in recipe.bases.items()))
+
+
+def archive_path(name: str) -> Path:
+    """Where the image's archive is or will be."""
+    return paths.images() / f"{name}-{key(name)}.oci.tar"
+
+
+def archive(name: str) -> Path:
+    """The image's archive, built if its inputs changed. Raises store.BuildError."""
+    return store.built(archive_path(name), lambda unfinished: _build(name, unfinished), what=f"image {name}")
+
+
+def _build(name: str, unfinished: Path) -> None:
+    if name in RECIPES:
+        _build_recipe(name, RECIPES[name], unfinished)
+    elif name == "vllm-cpu":
+        vllm.build_marker_image(unfinished, reference(name), archive("base"))
+    else:
+        {"base": base.build_base, "pause": base.build_pause, "uv": base.build_uv}[name](unfinished, reference(name))
+
+
+def _build_recipe(name: str, recipe: Recipe, unfinished: Path) -> None:
+    bases = {argument: archive(base_name) for argument, base_name in recipe.bases.items()}
+    mounts = {vllm.environment(): f"/{vllm.PLACE}"} if recipe.sees_vllm else {}
+    with tempfile.TemporaryDirectory(prefix=".context.", dir=unfinished.parent) as scratch:
+        context = Path(scratch)
+        stage_context(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs), context)
+        job = buildah.Build(context / recipe.containerfile, context, bases, mounts)
+        buildah.build(job, unfinished, reference(name))
+
+
+def stage_context(root: Path, inputs: tuple[str, ...], context: Path) -> None:
+    """Copies exactly the inputs that the key covers: what is not declared is not there to be copied by accident."""
+    for file in keys.files(root, inputs):
+        target = context / file.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, target, follow_symlinks=False)
+
+
+def prune() -> list[Path]:
+    """Removes archives and environments that newer ones replaced; the one before is kept, as branches change back."""
+    gone = [entry for name in NAMES for entry in store.prune(paths.images(), f"{name}-*.oci.tar", keep=2)]
+    return gone + store.prune(paths.environments(), "vllm-*", keep=1)

@@ -1,0 +1,90 @@
+"""What the builders leave in the cache: whole or absent, built once when several ask, and pruned by age."""
+
+import logging
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from e2e.cluster import files
+
+logger = logging.getLogger(__name__)
+
+
+class BuildError(Exception):
+    """Something could not be built; the message says what, why and what to do."""
+
+
+def built(target: Path, build: Callable[[Path], None], *, what: str) -> Path:
+    """Returns `target`, calling `build(unfinished path)` first if it is not there.
+
+    The unfinished path lies beside `target` and is renamed to it when `build` returns, so a target is complete
+    whenever it exists. What an interrupted build left behind is removed by the next one.
+    """
+    if target.exists():
+        return used(target)
+    with files.locked(target.with_name(f".{target.name}.lock")):
+        if not target.exists():
+            _build(target, build, what)
+    return target
+
+
+def _build(target: Path, build: Callable[[Path], None], what: str) -> None:
+    unfinished = target.with_name(f".{target.name}.new")
+    remove(unfinished)
+    logger.info("building %s ...", what)
+    started = time.monotonic()
+    try:
+        build(unfinished)
+        unfinished.rename(target)
+    finally:
+        remove(unfinished)
+    logger.info("built %s in %.0f s", what, time.monotonic() - started)
+
+
+def used(target: Path) -> Path:
+    """Notes that `target` was needed now; pruning keeps what was needed last."""
+    os.utime(target)
+    return target
+
+
+def remove(target: Path) -> None:
+    """Removes a file or a folder tree; nothing there is fine."""
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def prune(folder: Path, pattern: str, *, keep: int) -> list[Path]:
+    """Removes all but the `keep` most recently used entries that match `pattern`; returns what went."""
+    entries = sorted(folder.glob(pattern), key=lambda entry: entry.lstat().st_mtime, reverse=True)
+    for entry in entries[keep:]:
+        remove(entry)
+    return entries[keep:]
+
+
+def run(*command: str | Path, what: str, stdin: str | None = None, cwd: Path | None = None) -> str:
+    """Runs a program to its end and returns its standard output.
+
+    Raises BuildError, with the end of what the program said, when it fails or is not installed.
+    """
+    arguments = [str(part) for part in command]
+    logger.debug("running %s", " ".join(arguments))
+    try:
+        done = subprocess.run(arguments, input=stdin, cwd=cwd, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise BuildError(
+            f"{what} needs the program {arguments[0]}; `python -m e2e.cluster prerequisites` says how to install it"
+        ) from None
+    if done.returncode:
+        raise BuildError(failure(what, arguments, done.returncode, done.stdout + done.stderr))
+    return done.stdout
+
+
+def failure(what: str, arguments: Sequence[str], code: int, output: str) -> str:
+    """The message for a program that failed: what was being done, how, and the end of what it said."""
+    tail = "\n".join(output.strip().splitlines()[-25:])
+    return f"{what} failed: `{' '.join(arguments)}` ended with {code} and said:\n{tail}"

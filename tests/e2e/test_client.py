@@ -1,0 +1,171 @@
+"""The client against a small server that answers as an endpoint does."""
+
+import base64
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from e2e import client
+from e2e.kubectl import Kubectl, Object
+from e2e.reach import Route
+
+PIECES = ["The capital of France", " is", " Paris."]
+
+
+class StoredObjects(Kubectl):
+    """A kubectl whose cluster is a dict."""
+
+    objects: dict[tuple[str, str], Object]
+
+    def get(self, kind: str, name: str = "", *, namespace: str = "", selector: str = "") -> Object:
+        return self.objects[kind, name]
+
+
+def cluster_with(service: Object, **secrets: str) -> Kubectl:
+    stored = StoredObjects(Path("kubectl"), Path("kubeconfig"))
+    data = {
+        name: {"data": {"keys": base64.b64encode(keys.encode()).decode()}} for name, keys in secrets.items()
+    }
+    objects = {("gptservice", "demo"): service} | {("secret", name): secret for name, secret in data.items()}
+    object.__setattr__(stored, "objects", objects)
+    return stored
+
+
+def a_service(**status: Any) -> Object:
+    return {"metadata": {"name": "demo"}, "status": status}
+
+
+class Endpoint:
+    """A server on this machine, the Service that leads to it, and what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[web.Request, Any]] = []
+        self.events: list[str] = []
+        self.status = 200
+        self.url = ""
+        self.k8s_service = ""
+
+    @contextmanager
+    def route(self, namespace: str, name: str, *, port: int | None = None) -> Iterator[Route]:
+        self.k8s_service = f"{namespace}/{name}"
+        yield Route(self.url)
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append((request, await request.json()))
+        if self.status != 200:
+            return web.json_response(
+                {"error": {"message": "busy"}}, status=self.status, headers={"Retry-After": "1"}
+            )
+        if not self.asked[-1][1].get("stream"):
+            choice = {"message": {"content": "".join(PIECES)}, "finish_reason": "stop"}
+            return web.json_response({"choices": [choice], "usage": {"completion_tokens": 8}})
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for event in self.events:
+            await response.write(f"data: {event}\n\n".encode())
+        return response
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    served = Endpoint()
+    application = web.Application()
+    application.router.add_post("/v1/chat/completions", served.chat)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0]
+    served.url = f"http://{host}:{port}"
+    yield served
+    await runner.cleanup()
+
+
+def delta(text: str, finish_reason: str | None = None) -> str:
+    return json.dumps({"choices": [{"delta": {"content": text}, "finish_reason": finish_reason}]})
+
+
+async def test_a_streamed_answer_is_put_together(endpoint: Endpoint) -> None:
+    endpoint.events = [*map(delta, PIECES), delta("", "stop"), "[DONE]"]
+    answer = client.Answer()
+    async with client.connect(cluster_with(a_service()), endpoint, "demo") as chat:
+        pieces = [piece async for piece in chat.stream("What is the capital of France?", into=answer)]
+    assert pieces == PIECES
+    assert (answer.text, answer.pieces, answer.finish_reason) == (
+        "The capital of France is Paris.",
+        3,
+        "stop",
+    )
+    assert 0 < answer.first_piece_seconds <= answer.seconds
+
+
+async def test_a_stream_that_is_cut_is_an_error_not_a_short_answer(endpoint: Endpoint) -> None:
+    endpoint.events = [delta(PIECES[0])]
+    async with client.connect(cluster_with(a_service()), endpoint, "demo") as chat:
+        with pytest.raises(aiohttp.ClientPayloadError, match="DONE"):
+            assert [piece async for piece in chat.stream("?")] == PIECES
+
+
+async def test_an_error_in_the_middle_of_a_stream_is_an_error(endpoint: Endpoint) -> None:
+    endpoint.events = [delta(PIECES[0]), '{"error": {"message": "engine died"}}', "[DONE]"]
+    async with client.connect(cluster_with(a_service()), endpoint, "demo") as chat:
+        with pytest.raises(client.RefusedError, match="engine died"):
+            assert [piece async for piece in chat.stream("?")] == PIECES
+
+
+async def test_the_served_name_comes_from_the_status_and_can_be_chosen(endpoint: Endpoint) -> None:
+    service = a_service(effective={"servedModelNames": ["gpt-4-turbo", "demo"]})
+    async with client.connect(cluster_with(service), endpoint, "demo") as chat:
+        await chat.chat("?")
+        await chat.chat("?", model="demo", max_tokens=5)
+    (_, first), (_, second) = endpoint.asked
+    assert first["model"] == "gpt-4-turbo"
+    assert (second["model"], second["max_tokens"]) == ("demo", 5)
+
+
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [
+        pytest.param({}, None, id="no keys asked for"),
+        pytest.param({"authSecret": "demo-key"}, "Bearer first", id="the first key of the secret"),
+    ],
+)
+async def test_a_key_is_sent_when_the_status_names_a_secret(
+    endpoint: Endpoint, status: dict[str, Any], sent: str | None
+) -> None:
+    stored = cluster_with(a_service(**status), **{"demo-key": "first\nsecond\n"})
+    async with client.connect(stored, endpoint, "demo") as chat:
+        await chat.chat("?")
+    ((request, _),) = endpoint.asked
+    assert request.headers.get("Authorization") == sent
+
+
+async def test_a_refusal_keeps_status_body_and_headers(endpoint: Endpoint) -> None:
+    endpoint.status = 429
+    async with client.connect(cluster_with(a_service()), endpoint, "demo") as chat:
+        with pytest.raises(client.RefusedError) as caught:
+            await chat.chat("?")
+    assert (caught.value.status, caught.value.headers["Retry-After"]) == (429, "1")
+    assert "busy" in caught.value.body
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(
+            {"endpoint": "http://prod-gpt-35-1a2b.team.svc:80"},
+            "team/prod-gpt-35-1a2b",
+            id="from the endpoint",
+        ),
+        pytest.param({}, "team/demo", id="no endpoint yet"),
+    ],
+)
+async def test_the_service_that_is_asked(endpoint: Endpoint, status: dict[str, Any], expected: str) -> None:
+    async with client.connect(cluster_with(a_service(**status)), endpoint, "demo", namespace="team"):
+        assert endpoint.k8s_service == expected

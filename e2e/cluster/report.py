@@ -1,0 +1,41 @@
+"""What people want to see of a running cluster: its processes and their logs."""
+
+from pathlib import Path
+
+from e2e.cluster import handle, lifecycle, processes
+
+_MIB = 1 << 20
+
+
+def status(cluster: handle.Cluster) -> tuple[str, bool]:
+    """A table of the components and a closing line; and whether the cluster is healthy."""
+    spec = cluster.record.spec
+    lines = [f"cluster {spec.name}: profile {spec.profile}, phase {cluster.record.phase}"]
+    lines += [f"kubeconfig {cluster.kubeconfig}", "", f"{'COMPONENT':26}{'PID':>8}{'CPU s':>9}{'RSS MiB':>9}  STATE"]
+    total = 0
+    for name, process in cluster.processes().items():
+        usage = processes.usage(process)
+        if usage is None:
+            lines.append(f"{name:26}{process.pid:>8}{'-':>9}{'-':>9}  ended")
+            continue
+        total += usage.resident_bytes
+        memory = usage.resident_bytes // _MIB
+        lines.append(f"{name:26}{process.pid:>8}{usage.cpu_seconds:>9.1f}{memory:>9}  running")
+    wrong = lifecycle.problems(cluster)
+    lines += [f"{'total':26}{'':>8}{'':>9}{total // _MIB:>9}", "", "healthy" if not wrong else "; ".join(wrong)]
+    return "\n".join(lines), not wrong
+
+
+def logs(folder: Path, component: str, *, lines: int | None) -> str:
+    """A component's log, or the names of the logs there are.
+
+    Raises ValueError when there is no such log.
+    """
+    available = sorted(path.stem for path in (folder / "logs").glob("*.log"))
+    if not component:
+        return "".join(f"{name}\n" for name in available) or f"no logs in {folder / 'logs'}\n"
+    if component not in available:
+        raise ValueError(f"no log of {component!r} in {folder / 'logs'}; there are: {', '.join(available)}")
+    path = processes.log_path(folder, component)
+    text = path.read_text(errors="replace")
+    return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])

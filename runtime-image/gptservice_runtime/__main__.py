@@ -6,16 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import gptservice_runtime
 from gptservice_runtime import contract, engine, fetch, models, supervisor, termination
 
-_log = logging.getLogger(__name__)
+_LOG_FORMAT = f"{contract.COMMAND} %(levelname)s %(message)s"
 
 
 class _UsageError(Exception):
-    """The runtime's own arguments were refused."""
+    """The runtime's own arguments, or the environment that the operator gave it, were refused."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -25,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="gptservice-runtime %(levelname)s %(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, stream=sys.stderr)
     argv = list(sys.argv[1:] if arguments is None else arguments)
     own, extra = _split(argv)
     try:
@@ -47,34 +47,45 @@ def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=contract.COMMAND, description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="fetch|serve")
-    fetching = commands.add_parser(contract.FETCH_COMMAND, allow_abbrev=False, help="check that the model is there")
+    _add_fetch_flags(commands.add_parser(contract.FETCH_COMMAND, allow_abbrev=False, help="check the model"))
+    _add_serve_flags(commands.add_parser(contract.SERVE_COMMAND, allow_abbrev=False, help="serve the model"))
+    return parser
+
+
+def _add_fetch_flags(fetching: argparse.ArgumentParser) -> None:
     fetching.add_argument(contract.URI_FLAG, required=True, help="pvc://claim/path or file:///path")
     fetching.add_argument(contract.SOURCE_ROOT_FLAG, type=Path, default=Path(contract.SOURCE_ROOT))
     fetching.add_argument(contract.DIGEST_FLAG, help="refused: not verified by this version")
-    serving = commands.add_parser(contract.SERVE_COMMAND, allow_abbrev=False, help="serve the model with vLLM")
+    _add_termination_log_flag(fetching)
+
+
+def _add_serve_flags(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(contract.MODEL_FLAG, type=Path, required=True)
-    serving.add_argument(contract.SERVED_MODEL_NAME_FLAG, action="append", required=True, dest="served_model_names")
+    serving.add_argument(contract.SERVED_MODEL_NAME_FLAG, action="append", required=True)
     serving.add_argument(contract.TENSOR_PARALLEL_SIZE_FLAG, type=_positive)
     serving.add_argument(contract.MAX_MODEL_LEN_FLAG, type=_positive)
     serving.add_argument(contract.MAX_TOKENS_FLAG, type=_positive)
     serving.add_argument(contract.STARTUP_TIMEOUT_FLAG, type=_positive, required=True, help="seconds")
     serving.add_argument(contract.DRAIN_TIMEOUT_FLAG, type=_not_negative, required=True, help="seconds")
-    _add_test_flags(fetching, serving)
-    return parser
+    _add_termination_log_flag(serving)
+    _add_test_flags(serving)
 
 
-def _add_test_flags(fetching: argparse.ArgumentParser, serving: argparse.ArgumentParser) -> None:
-    """Flags that only tests outside a container need (runtime-image/README.md); the operator never sets them."""
-    for command in (fetching, serving):
-        command.add_argument(
-            "--termination-log", type=Path, default=Path(contract.TERMINATION_LOG), help=argparse.SUPPRESS
-        )
-    limits = Path(contract.LIMITS_DIRECTORY) / contract.LIMITS_FILE
-    serving.add_argument("--engine-port", type=_positive, default=contract.ENGINE_PORT, help=argparse.SUPPRESS)
-    serving.add_argument("--probe-port", type=_positive, default=contract.PROBE_PORT, help=argparse.SUPPRESS)
-    serving.add_argument("--cache-root", type=Path, default=Path(contract.CACHE_ROOT), help=argparse.SUPPRESS)
-    serving.add_argument("--limits-file", type=Path, default=limits, help=argparse.SUPPRESS)
-    serving.add_argument("--drain-gap", type=float, default=contract.DRAIN_GAP_SECONDS, help=argparse.SUPPRESS)
+def _add_termination_log_flag(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--termination-log", type=Path, default=contract.TERMINATION_LOG, help=argparse.SUPPRESS
+    )
+
+
+def _add_test_flags(serving: argparse.ArgumentParser) -> None:
+    """What tests outside a container need (runtime-image/README.md); the operator never sets these."""
+    hidden: dict[str, Any] = {"help": argparse.SUPPRESS}
+    limits = f"{contract.LIMITS_DIRECTORY}/{contract.LIMITS_FILE}"
+    serving.add_argument("--engine-port", type=_positive, default=contract.ENGINE_PORT, **hidden)
+    serving.add_argument("--probe-port", type=_positive, default=contract.PROBE_PORT, **hidden)
+    serving.add_argument("--cache-root", type=Path, default=contract.CACHE_ROOT, **hidden)
+    serving.add_argument("--limits-file", type=Path, default=limits, **hidden)
+    serving.add_argument("--drain-gap", type=float, default=contract.DRAIN_GAP_SECONDS, **hidden)
 
 
 def _positive(text: str) -> int:
@@ -95,9 +106,9 @@ def _serve_options(options: argparse.Namespace, extra: tuple[str, ...]) -> super
     except ValueError as error:
         raise _UsageError(str(error)) from error
     return supervisor.ServeOptions(
-        engine=engine.EngineOptions(
+        engine_options=engine.EngineOptions(
             model=options.model,
-            served_model_names=tuple(options.served_model_names),
+            served_model_names=tuple(options.served_model_name),
             tensor_parallel_size=options.tensor_parallel_size,
             max_model_len=options.max_model_len,
             max_tokens=max_tokens,
@@ -105,7 +116,7 @@ def _serve_options(options: argparse.Namespace, extra: tuple[str, ...]) -> super
             port=options.engine_port,
             extra_arguments=extra,
         ),
-        paths=engine.EnginePaths(
+        engine_paths=engine.EnginePaths(
             cache_root=options.cache_root,
             limits_file=options.limits_file,
             drain_file=options.cache_root / "run" / "draining",
@@ -123,12 +134,16 @@ def _fetch(options: argparse.Namespace) -> int:
         if options.digest is not None:
             raise models.ModelError(
                 contract.REASON_INVALID_SPEC,
-                f"cannot verify the digest {options.digest!r} of {options.uri!r}: this version of the runtime does not "
-                "verify digests; remove modelDigest",
+                f"cannot verify the digest {options.digest!r} of {options.uri!r}: this runtime does "
+                "not verify digests yet; remove modelDigest",
             )
         result = fetch.fetch(options.uri, options.source_root)
     except models.ModelError as error:
-        failure = contract.FailureMessage(reason=error.reason, message=str(error), phase=contract.PHASE_FETCHING)
+        failure: contract.FailureMessage = {
+            "reason": error.reason,
+            "message": str(error),
+            "phase": contract.PHASE_FETCHING,
+        }
         termination.write_failure(options.termination_log, failure, os.environ)
         return contract.EXIT_FAILURE
     termination.write_fetched(options.termination_log, result)
@@ -136,12 +151,13 @@ def _fetch(options: argparse.Namespace) -> int:
 
 
 def _refuse(error: _UsageError, argv: list[str]) -> int:
-    """The operator wrote these arguments, so a refusal means that the image does not belong to this operator."""
-    failure = contract.FailureMessage(
-        reason=contract.REASON_INVALID_IMAGE,
-        message=f"{error}: the image and the operator are of different versions; use the operator's own runtime image",
-        phase=contract.PHASE_FETCHING if argv[:1] == [contract.FETCH_COMMAND] else contract.PHASE_CHECKING,
-    )
+    """The operator wrote these arguments, so a refusal means that the image does not belong to it."""
+    fetching = argv[:1] == [contract.FETCH_COMMAND]
+    failure: contract.FailureMessage = {
+        "reason": contract.REASON_INVALID_IMAGE,
+        "message": f"{error}: image and operator are of different versions; use the operator's own image",
+        "phase": contract.PHASE_FETCHING if fetching else contract.PHASE_CHECKING,
+    }
     termination.write_failure(_termination_log(argv), failure, os.environ)
     return contract.EXIT_USAGE
 

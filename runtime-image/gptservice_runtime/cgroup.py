@@ -6,7 +6,11 @@ from pathlib import Path
 _COUNTER = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
-def oom_kills(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> int | None:
+_ROOT = Path("/sys/fs/cgroup")
+_MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+def oom_kills(root: Path = _ROOT, membership: Path = _MEMBERSHIP) -> int | None:
     """The counter of our own cgroup (v2, or v1's memory controller); None where it cannot be read."""
     for path in _candidates(root, _read(membership)):
         if (match := _COUNTER.search(_read(path))) is not None:

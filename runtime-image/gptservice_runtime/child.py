@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from gptservice_runtime.failures import EngineExit
 
@@ -46,13 +46,13 @@ class Child:
         self._pumps: list[threading.Thread] = []
 
     def pump(self, source: int, destination: int) -> None:
-        """Pass everything from one descriptor on to another, in a thread: a full container log may block it."""
+        """Pass all that is read on to `destination`, in a thread: a full container log may block it."""
         thread = threading.Thread(target=_pump, args=(source, destination, self.tail), daemon=True)
         self._pumps.append(thread)
         thread.start()
 
     def terminate(self) -> None:
-        """SIGTERM to the engine's first process only: it ends its own workers when the streams are finished."""
+        """SIGTERM to the engine's first process only: it ends its workers when the streams are finished."""
         with contextlib.suppress(ProcessLookupError):
             if not self.ended.done():
                 os.kill(self.pid, signal.SIGTERM)
@@ -63,7 +63,7 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
 
     def drain_output(self, timeout: float) -> None:
-        """Wait until the last output has been passed on; a process that holds the pipe open costs `timeout` s at most."""
+        """Wait until all output has been passed on; for `timeout` s if a process holds the pipe open."""
         for thread in self._pumps:
             thread.join(timeout / len(self._pumps))
 
@@ -94,7 +94,7 @@ class Reaper:
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
 
     def on_end(self, pid: int, notify: Callable[[EngineExit], None]) -> None:
-        """Call `notify` once that child has been reaped; to be called in the same turn of the loop as the start."""
+        """Call `notify` once that child has been reaped; call it in the loop's turn that started it."""
         self._waiting[pid] = notify
 
     def _reap(self) -> None:
@@ -109,7 +109,7 @@ class Reaper:
                 notify(EngineExit.from_wait_status(status))
 
 
-def start(argv: Sequence[str], environment: Mapping[str, str], reaper: Reaper) -> Child:
+def start(argv: list[str], environment: Mapping[str, str], reaper: Reaper) -> Child:
     """Start the program on the environment's PATH; FileNotFoundError when there is none."""
     executable = shutil.which(argv[0], path=environment.get("PATH", os.defpath))
     if executable is None:

@@ -51,7 +51,7 @@ class EnginePaths:
 def arguments(options: EngineOptions) -> list[str]:
     """Argument vector, program name included.
 
-    The user's arguments come first: in argparse the last value of an option wins, and ours are promised to the operator.
+    The user's arguments come first: in argparse the last value of an option wins, and ours are promises.
     """
     argv = [EXECUTABLE, "serve", str(options.model), *options.extra_arguments]
     argv += ["--host", "0.0.0.0", "--port", str(options.port)]  # noqa: S104 - it serves the pod's address
@@ -68,8 +68,8 @@ def arguments(options: EngineOptions) -> list[str]:
 def environment(inherited: Mapping[str, str], paths: EnginePaths) -> dict[str, str]:
     """The inherited variables (the user's among them), then those that a pod of ours cannot do without.
 
-    The model is local, the root file system is read-only and the user has no passwd entry: whatever would look for a
-    hub, a home folder or a user name is answered here.
+    The model is local, the root file system is read-only and the user has no passwd entry: what would look
+    for a hub, a home folder or a user name is answered here.
     """
     kept = {name: value for name, value in inherited.items() if name not in _NEVER_PASSED}
     return {
@@ -112,14 +112,16 @@ def _python_path(inherited: str, package_parent: Path) -> str:
 
 
 def tokens_cap(flag: int | None, inherited: Mapping[str, str]) -> int | None:
-    """Cap of generated tokens: the flag, else MAX_TOKENS; ValueError when the variable is not a positive integer."""
+    """Cap of generated tokens: the flag, else MAX_TOKENS; ValueError when that is no positive integer."""
     if flag is not None:
         return flag
     value = inherited.get(contract.MAX_TOKENS_ENV, "").strip()
     if not value:
         return None
     if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise ValueError(f"environment variable {contract.MAX_TOKENS_ENV} is {value!r}: give a positive integer")
+        raise ValueError(
+            f"environment variable {contract.MAX_TOKENS_ENV} is {value!r}: give a positive integer"
+        )
     return int(value)
 
 

@@ -1,4 +1,4 @@
-"""Why the engine ended, as honestly as its exit status, its last lines and the cgroup's counter can tell. Pure."""
+"""Why the engine ended, as far as its exit status, its last lines and the cgroup's counter can tell. Pure."""
 
 import re
 import signal
@@ -40,7 +40,7 @@ class EngineExit:
 def classify(
     *, ended: EngineExit, phase: contract.Phase, last_output: str, oom_kills: int
 ) -> contract.FailureMessage:
-    """The failure to report; `oom_kills` is the number of processes that the kernel killed since the engine started."""
+    """The failure to report; `oom_kills` counts the processes killed for memory since the engine started."""
     lines = [line.rstrip() for line in last_output.splitlines() if line.strip()]
     reason, what = _cause(ended, phase, lines, oom_kills)
     message = f"{what}; the engine ended with {ended}"
@@ -54,14 +54,17 @@ def _cause(
 ) -> tuple[contract.TerminationReason, str]:
     if oom_kills > 0:
         return contract.REASON_OUT_OF_MEMORY, (
-            f"the kernel killed {oom_kills} process(es) of this container at its memory limit: raise resources"
+            f"the kernel killed {oom_kills} process(es) here at the memory limit: raise resources"
         )
     if ended.signal_number is not None:
         return contract.REASON_CRASH_LOOP, "the engine was killed"
     if ended.code == 2 and (error := _argparse_error(lines)) is not None:
         return contract.REASON_INVALID_ENGINE_ARGUMENT, f"vllm refused its arguments: {error}"
     if any(_GPU_OUT_OF_MEMORY.search(line) for line in lines):
-        return contract.REASON_GPU_OUT_OF_MEMORY, "the GPU's memory is too small for this model and these arguments"
+        return (
+            contract.REASON_GPU_OUT_OF_MEMORY,
+            "the GPU's memory is too small for this model and these arguments",
+        )
     if phase not in _STARTING:
         return contract.REASON_CRASH_LOOP, "the engine ended without being asked"
     if (error := _validation_error(lines)) is not None:

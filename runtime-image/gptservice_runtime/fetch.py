@@ -12,8 +12,8 @@ _log = logging.getLogger(__name__)
 def fetch(uri: str, source_root: Path) -> contract.FetchResult:
     """Check a model that is already mounted; models.ModelError when it cannot be served.
 
-    Nothing is copied: ``pvc://`` and ``file://`` models are served from where they are, so a revision or a digest is
-    not known (hashing hundreds of gigabytes at each start is not done unasked).
+    Nothing is copied: ``pvc://`` and ``file://`` models are served from where they are. They have no
+    revision, and hundreds of gigabytes are not hashed unasked.
     """
     started = time.monotonic()
     location = models.locate(uri, source_root)

@@ -1,6 +1,6 @@
 """ASGI middleware inside vLLM's API server: bounds requests in flight and refuses new ones while draining.
 
-Imports nothing but the standard library, so that it costs the engine nothing and fits any version of its libraries.
+Imports nothing but the standard library, so that it fits any version of the engine's libraries.
 """
 
 import json
@@ -22,14 +22,14 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _CHEAP_POSTS = frozenset({"/tokenize", "/detokenize"})
-"""They never reach the engine core. Any other POST counts, so that a generation route of a later vLLM does too."""
+"""They never reach the engine core. Any other POST counts: a generation route of a later vLLM must too."""
 
 
 _DEFAULT_LIMITS_FILE = f"{contract.LIMITS_DIRECTORY}/{contract.LIMITS_FILE}"
 
 
 class LimitFile:
-    """The bound of requests in flight, as the mounted file has it; no more than one read in LIMITS_POLL_SECONDS."""
+    """The bound of requests in flight, as the mounted file has it; read once in LIMITS_POLL_SECONDS."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -62,7 +62,9 @@ class LimitFile:
         except ValueError as error:
             _log.warning("%s: %s; the bound stays %s", self._path, error, self._limit)
         else:
-            _log.info("at most %s requests in flight", "any number of" if self._limit is None else self._limit)
+            _log.info(
+                "at most %s requests in flight", "any number of" if self._limit is None else self._limit
+            )
 
 
 def parse_limit(content: bytes) -> int | None:
@@ -79,9 +81,9 @@ def parse_limit(content: bytes) -> int | None:
 class InFlightLimit:
     """Answers 429 above the bound, 503 while draining; everything else passes through untouched.
 
-    The engine's API server is one process with one event loop, and nothing is awaited between looking at the count and
-    raising it: the bound is exact. A slot is held until the inner application has returned, which is after the last
-    byte of a stream or after the client has gone.
+    The engine's API server is one process with one event loop, and nothing is awaited between looking at
+    the count and raising it: the bound is exact. A slot is held until the inner application has returned:
+    after the last byte of a stream or after the client has gone.
     """
 
     def __init__(self, app: Application) -> None:
@@ -90,12 +92,15 @@ class InFlightLimit:
         self._drain_file = os.environ.get(engine.DRAIN_FILE_ENV, "")
         self._in_flight = 0
 
+    def _draining(self) -> bool:
+        return bool(self._drain_file) and os.path.exists(self._drain_file)
+
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] in _CHEAP_POSTS:
             await self._app(scope, receive, send)
             return
-        if self._drain_file and os.path.exists(self._drain_file):  # noqa: PTH110 - once per request: 1 µs, no Path
+        if self._draining():
             await _answer(send, _DRAINING)
             return
         limit = self._limit.current()
@@ -132,7 +137,7 @@ _DRAINING = _Refusal(
 def _too_many(limit: int) -> _Refusal:
     return _Refusal(
         status=429,
-        message=f"This replica already serves {limit} requests, its maxInflightRequests. Retry after 1 second.",
+        message=f"This replica already serves {limit} requests, its maxInflightRequests: retry later.",
         kind="rate_limit_error",
         code="rate_limit_exceeded",
         headers=((b"retry-after", b"1"),),

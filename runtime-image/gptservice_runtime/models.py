@@ -31,7 +31,7 @@ class Location:
 
 
 def locate(uri: str, source_root: Path) -> Location:
-    """Where the model of a ``pvc://`` or ``file://`` URI is mounted; ModelError for any other and for ``..``."""
+    """Where a ``pvc://`` or ``file://`` model is mounted; ModelError for any other URI and for ``..``."""
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in {"pvc", "file"}:
         raise ModelError(
@@ -43,7 +43,8 @@ def locate(uri: str, source_root: Path) -> Location:
     if scheme == "file":
         if not rest.startswith("/"):
             raise ModelError(
-                contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: write file:///absolute/path, with three slashes"
+                contract.REASON_INVALID_SPEC,
+                f"cannot fetch {uri!r}: write file:///absolute/path, with three slashes",
             )
         return Location(path=Path(rest), root=Path("/"))
     claim, _, inside = rest.partition("/")
@@ -65,10 +66,12 @@ def inspect(path: Path, root: Path) -> int:
     except PermissionError as error:
         raise ModelError(
             contract.REASON_MODEL_ACCESS_DENIED,
-            f"cannot read {error.filename} as UID {os.getuid()}: make it readable for everyone or for the pod's fsGroup",
+            f"UID {os.getuid()} may not read {error.filename}: let everyone or the pod's fsGroup read it",
         ) from error
     except OSError as error:
-        raise ModelError(contract.REASON_MODEL_NOT_FOUND, f"cannot read {error.filename}: {error.strerror}") from error
+        raise ModelError(
+            contract.REASON_MODEL_NOT_FOUND, f"cannot read {error.filename}: {error.strerror}"
+        ) from error
 
 
 def _inspect(path: Path, root: Path) -> int:
@@ -88,7 +91,9 @@ def _inspect_folder(folder: Path, root: Path) -> int:
     files = list(_files(folder, root))
     names = {file.name for file in files if file.parent == folder}
     if _CONFIGURATION not in names:
-        hint = f"; name one of its {_SINGLE_FILE} files" if any(n.endswith(_SINGLE_FILE) for n in names) else ""
+        hint = (
+            f"; name one of its {_SINGLE_FILE} files" if any(n.endswith(_SINGLE_FILE) for n in names) else ""
+        )
         raise ModelError(
             contract.REASON_MODEL_NOT_FOUND, f"{folder} is no model folder: it has no {_CONFIGURATION}{hint}"
         )
@@ -118,7 +123,8 @@ def _refuse_escape(path: Path, root: Path) -> None:
     target = path.resolve()
     if not target.is_relative_to(root.resolve()):
         raise ModelError(
-            contract.REASON_MODEL_ACCESS_DENIED, f"{path} leads out of {root}, to {target}: copy the file instead"
+            contract.REASON_MODEL_ACCESS_DENIED,
+            f"{path} leads out of {root}, to {target}: copy the file instead",
         )
 
 
@@ -128,7 +134,8 @@ def _refuse_missing_shards(folder: Path, names: set[str]) -> None:
             shards = set(json.loads((folder / index).read_bytes())["weight_map"].values())
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(
-                contract.REASON_MODEL_LOAD_FAILED, f"{folder / index} is no weight index ({error}): copy it again"
+                contract.REASON_MODEL_LOAD_FAILED,
+                f"{folder / index} is no weight index ({error}): copy it again",
             ) from error
         if missing := sorted(shards - names):
             raise ModelError(

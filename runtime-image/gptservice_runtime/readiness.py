@@ -1,4 +1,4 @@
-"""When the pod may take traffic: a pure state machine, and the warm-up that drives it through the real HTTP API."""
+"""When the pod may take traffic: a pure state machine, and the warm-up over HTTP that drives it."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from gptservice_runtime import contract
 _POLL_SECONDS = 0.25
 _LIST_TIMEOUT_SECONDS = 5
 _WARM_UP_TIMEOUT_SECONDS = 600
-"""The first request of a compiled model can take minutes; the start-up budget ends it before that if it is shorter."""
+"""The first request of a compiled model can take minutes; a shorter start-up budget ends it before that."""
 _REFUSALS = 5
 """Refusals (4xx) of the warm-up request after which no later try will do better."""
 _WARM_UP_PROMPT = "Hello"
@@ -38,7 +38,7 @@ class Readiness:
         if self.phase != contract.PHASE_LOADING:
             return self
         return replace(
-            self, phase=contract.PHASE_WARMING_UP, detail="the model is loaded; the warm-up request is running"
+            self, phase=contract.PHASE_WARMING_UP, detail="the model is loaded; the warm-up is running"
         )
 
     def warmed_up(self) -> "Readiness":
@@ -49,7 +49,8 @@ class Readiness:
 
     def draining(self) -> "Readiness":
         """SIGTERM was received."""
-        return replace(self, phase=contract.PHASE_DRAINING, detail="SIGTERM was received: running requests are finished")
+        detail = "SIGTERM was received: running requests are being finished"
+        return replace(self, phase=contract.PHASE_DRAINING, detail=detail)
 
     def engine_died(self) -> "Readiness":
         """The engine's process has ended; the phase stays, since it says when that was."""
@@ -76,13 +77,13 @@ class WarmUpRefusedError(Exception):
 
 
 async def warm_up(base_url: str, served_names: tuple[str, ...], on_listed: Callable[[], None]) -> None:
-    """Return once every name is listed and one completion was answered; WarmUpRefusedError when it never will be.
+    """Return once every name is listed and a completion was answered; WarmUpRefusedError when it never will.
 
     Retries for ever while the engine cannot be reached or is busy: the caller owns the start-up budget.
     """
     # trust_env stays off: a proxy in the user's engine.env must not stand between us and the engine.
     async with aiohttp.ClientSession(base_url, trust_env=False) as session:
-        while not await _lists(session, set(served_names)):
+        while not await _lists(session, set(served_names)):  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(_POLL_SECONDS)
         on_listed()
         refusals = 0

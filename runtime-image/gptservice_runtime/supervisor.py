@@ -1,4 +1,4 @@
-"""PID 1 of the serving container: starts the engine, warms it up, answers probes, drains it, tells why it ended."""
+"""PID 1 of the serving container: starts the engine, warms it up, drains it, and tells why it ended."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gptservice_runtime import cgroup, child, contract, engine, failures, models, probes, readiness, termination
+from gptservice_runtime import cgroup, child, contract, engine, failures, models, probes, readiness
+from gptservice_runtime.termination import write_failure
 
 _log = logging.getLogger(__name__)
 
@@ -18,7 +19,7 @@ _HEARTBEAT_SECONDS = 1.0
 _ABANDON_SECONDS = 2.0
 """Grace for an engine that is stopped before it has served: nothing can be lost."""
 _KILL_MARGIN_SECONDS = 5.0
-"""Beyond the drain time-out, before the engine is killed; below GRACE_MARGIN_SECONDS, or the kubelet kills us first."""
+"""Beyond the drain time-out, before the engine is killed; after GRACE_MARGIN_SECONDS the kubelet kills us."""
 _LAST_OUTPUT_SECONDS = 0.5
 
 
@@ -26,8 +27,8 @@ _LAST_OUTPUT_SECONDS = 0.5
 class ServeOptions:
     """Everything that `serve` was asked; times in seconds."""
 
-    engine: engine.EngineOptions
-    paths: engine.EnginePaths
+    engine_options: engine.EngineOptions
+    engine_paths: engine.EnginePaths
     probe_port: int
     startup_timeout: int
     drain_gap: float
@@ -65,7 +66,7 @@ class _Supervisor:
         try:
             return await self._serve(reaper)
         except _FailedError as failed:
-            termination.write_failure(self._options.termination_log, failed.failure, self._environment)
+            write_failure(self._options.termination_log, failed.failure, self._environment)
             return contract.EXIT_FAILURE
         finally:
             beating.cancel()
@@ -95,7 +96,8 @@ class _Supervisor:
                 await stack.enter_async_context(probes.serving(app, self._options.probe_port))
             except OSError as error:
                 raise self._failed(
-                    contract.REASON_CRASH_LOOP, f"cannot serve probes on port {self._options.probe_port}: {error}"
+                    contract.REASON_CRASH_LOOP,
+                    f"cannot serve probes on port {self._options.probe_port}: {error}",
                 ) from error
             self._check()
             process = self._start(reaper)
@@ -116,24 +118,26 @@ class _Supervisor:
 
     def _check(self) -> None:
         try:
-            models.inspect(self._options.engine.model, models.root_of(self._options.engine.model))
+            models.inspect(
+                self._options.engine_options.model, models.root_of(self._options.engine_options.model)
+            )
         except models.ModelError as error:
             raise self._failed(error.reason, str(error)) from error
         try:
-            for folder in self._options.paths.folders:
+            for folder in self._options.engine_paths.folders:
                 folder.mkdir(parents=True, exist_ok=True)
             # The volume outlives a container: a flag left behind by the last one would refuse every request.
-            self._options.paths.drain_file.unlink(missing_ok=True)
+            self._options.engine_paths.drain_file.unlink(missing_ok=True)
         except OSError as error:
             raise self._failed(
                 contract.REASON_INVALID_IMAGE,
-                f"cannot write to {error.filename}: {error.strerror}; {self._options.paths.cache_root} has to be a "
-                f"volume that UID {os.getuid()} may write to (fsGroup)",
+                f"cannot write to {error.filename} ({error.strerror}): mount a volume at "
+                f"{self._options.engine_paths.cache_root} that UID {os.getuid()} may write to (fsGroup)",
             ) from error
 
     def _start(self, reaper: child.Reaper) -> child.Child:
-        argv = engine.arguments(self._options.engine)
-        environment = engine.environment(self._environment, self._options.paths)
+        argv = engine.arguments(self._options.engine_options)
+        environment = engine.environment(self._environment, self._options.engine_paths)
         _log.info("starting %s", engine.command_line(argv))
         try:
             process = child.start(argv, environment, reaper)
@@ -141,20 +145,22 @@ class _Supervisor:
             message = engine.missing_message(environment.get("PATH", ""))
             raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
         except OSError as error:
-            raise self._failed(contract.REASON_INVALID_IMAGE, f"cannot start {argv[0]}: {error.strerror}") from error
+            raise self._failed(
+                contract.REASON_INVALID_IMAGE, f"cannot start {argv[0]}: {error.strerror}"
+            ) from error
         if not self._stop.is_set():
             self._state = self._state.started()
         return process
 
     async def _get_ready(self, process: child.Child, deadline: float) -> bool:
         """Whether the engine serves; False when SIGTERM came first."""
-        url = f"http://127.0.0.1:{self._options.engine.port}"
+        url = f"http://127.0.0.1:{self._options.engine_options.port}"
         warming = asyncio.create_task(
-            readiness.warm_up(url, self._options.engine.served_model_names, self._on_listed)
+            readiness.warm_up(url, self._options.engine_options.served_model_names, self._on_listed)
         )
         try:
             budget = deadline - asyncio.get_running_loop().time()
-            await _first(warming, process.ended, self._stop.wait(), timeout=budget)
+            await _first(warming, process.ended, self._stop.wait(), within=budget)
             if self._stop.is_set():
                 return False
             if process.ended.done():
@@ -176,32 +182,36 @@ class _Supervisor:
     async def _abandon(self, process: child.Child) -> int:
         _log.info("stopping the engine before it has served")
         process.terminate()
-        await _first(process.ended, timeout=_ABANDON_SECONDS)
+        await _first(process.ended, within=_ABANDON_SECONDS)
         return contract.EXIT_OK
 
     async def _drain(self, process: child.Child) -> int:
-        await _first(process.ended, timeout=self._options.drain_gap)
+        await _first(process.ended, within=self._options.drain_gap)
         if process.ended.done():
             raise self._engine_died(process)
-        budget = self._options.engine.drain_timeout
+        budget = self._options.engine_options.drain_timeout
         _log.info("draining: up to %d s for running requests", budget)
         self._refuse_requests()
         process.terminate()
-        await _first(process.ended, timeout=budget + _KILL_MARGIN_SECONDS)
+        await _first(process.ended, within=budget + _KILL_MARGIN_SECONDS)
         if not process.ended.done():
             raise self._failed(
                 contract.REASON_DRAIN_TIMEOUT,
-                f"the engine was still there {_KILL_MARGIN_SECONDS:.0f} s after its drain time-out of {budget} s and "
-                "was killed: raise drainTimeoutSeconds if requests take longer",
+                f"the engine was there {_KILL_MARGIN_SECONDS:.0f} s after its drain time-out of {budget} s "
+                "and was killed: raise drainTimeoutSeconds if requests take longer",
             )
         _log.info("drained: the engine ended with %s", process.ended.result())
         return contract.EXIT_OK
 
     def _refuse_requests(self) -> None:
         try:
-            self._options.paths.drain_file.touch()
+            self._options.engine_paths.drain_file.touch()
         except OSError as error:
-            _log.warning("cannot write %s (%s): new requests get the engine's own error", error.filename, error.strerror)
+            _log.warning(
+                "cannot write %s (%s): new requests get the engine's own error",
+                error.filename,
+                error.strerror,
+            )
 
     def _engine_died(self, process: child.Child) -> _FailedError:
         self._state = self._state.engine_died()
@@ -210,7 +220,10 @@ class _Supervisor:
         ended = process.ended.result()
         return _FailedError(
             failures.classify(
-                ended=ended, phase=self._state.phase, last_output=process.tail.text(), oom_kills=self._oom_kills()
+                ended=ended,
+                phase=self._state.phase,
+                last_output=process.tail.text(),
+                oom_kills=self._oom_kills(),
             )
         )
 
@@ -226,12 +239,12 @@ class _Supervisor:
         return _FailedError({"reason": reason, "message": message, "phase": self._state.phase})
 
 
-async def _first(*awaitables: Awaitable[Any], timeout: float | None = None) -> None:
-    """Wait for whichever comes first, or for `timeout` seconds. Futures that were given stay untouched."""
+async def _first(*awaitables: Awaitable[Any], within: float | None = None) -> None:
+    """Wait for whichever comes first, or for `within` seconds. Futures that were given stay untouched."""
     given = {item for item in awaitables if isinstance(item, asyncio.Future)}
     made = {asyncio.ensure_future(item) for item in awaitables if not isinstance(item, asyncio.Future)}
     try:
-        await asyncio.wait(given | made, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(given | made, timeout=within, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in made:
             task.cancel()

@@ -12,18 +12,17 @@ _log = logging.getLogger(__name__)
 
 _MASK = "***"
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-_SECRET_SHAPE = re.compile(r"\b(?:hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+_SECRET_SHAPE = re.compile(
+    r"\b(?:hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+)
 _SHORTEST_SECRET = 6
-"""Characters; shorter values (``1``, ``true``) of a variable such as ``USE_TOKEN`` would mask half a message."""
+"""Characters; shorter values (``true``) of a variable such as ``USE_TOKEN`` would mask half a message."""
 
 
 def secret_values(environment: Mapping[str, str]) -> list[str]:
-    """Values of the variables whose names suggest a secret, longest first, so that none masks part of another."""
-    found = {
-        value.strip()
-        for name, value in environment.items()
-        if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST_SECRET and not value.strip().isdigit()
-    }
+    """Values of the variables whose names suggest one, longest first, so that none masks part of another."""
+    named = {value.strip() for name, value in environment.items() if _SECRET_NAME.search(name)}
+    found = [value for value in named if len(value) >= _SHORTEST_SECRET and not value.isdigit()]
     return sorted(found, key=len, reverse=True)
 
 
@@ -39,7 +38,8 @@ def encode_failure(failure: contract.FailureMessage) -> bytes:
     message = failure["message"]
     keep = len(message)
     while True:
-        encoded = json.dumps({**failure, "message": _shorten(message, keep)}, ensure_ascii=False).encode(errors="replace")
+        shortened = {**failure, "message": _shorten(message, keep)}
+        encoded = json.dumps(shortened, ensure_ascii=False).encode(errors="replace")
         excess = len(encoded) - contract.TERMINATION_MESSAGE_MAX_BYTES
         if excess <= 0 or keep == 0:
             return encoded
@@ -69,10 +69,10 @@ def write_fetched(path: Path, result: contract.FetchResult) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replace the file's content by one write; a file that cannot be written costs a warning, never the exit code.
+    """Replace the file's content by one write; one that cannot be written costs a warning, not the exit code.
 
-    The kubelet bind-mounts this file and reads it when the container has ended, so it can neither be renamed over nor
-    be read half-way.
+    The kubelet bind-mounts this file and reads it when the container has ended: it cannot be renamed over,
+    and nobody reads it half-way.
     """
     try:
         with path.open("wb", buffering=0) as file:

@@ -14,7 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from standin_engine import api, arguments, behaviour
+from . import api, arguments, behaviour
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,7 +52,8 @@ def _add_middleware(app: Starlette, path: str) -> None:
     module, name = path.rsplit(".", 1)
     found: Any = getattr(importlib.import_module(module), name)
     if inspect.isclass(found):
-        app.add_middleware(found)
+        middleware: Any = found
+        app.add_middleware(middleware)
     elif inspect.iscoroutinefunction(found):
         app.add_middleware(BaseHTTPMiddleware, dispatch=found)
     else:
@@ -60,7 +61,7 @@ def _add_middleware(app: Starlette, path: str) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Drains as vLLM does: /health stays 200, new generations get 500, running ones have `--shutdown-timeout` s."""
+    """Drains as vLLM does: /health stays 200, new requests get 500, running ones have their time to end."""
 
     def __init__(self, config: uvicorn.Config, engine: api.Engine) -> None:
         super().__init__(config)
@@ -76,10 +77,10 @@ class _Server(uvicorn.Server):
     async def _drain(self) -> None:
         timeout = self._engine.arguments.shutdown_timeout
         self._engine.draining = True
-        deadline = time.monotonic() + timeout
-        while self._engine.running and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
-        self.force_exit = self._engine.running > 0
+        try:
+            await asyncio.wait_for(self._engine.idle.wait(), timeout)
+        except TimeoutError:
+            self.force_exit = True
         self.should_exit = True
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 DEFAULT_COMPLETION_TOKENS = 16
 """vLLM's own default of `max_tokens` for /v1/completions."""
@@ -19,15 +19,15 @@ def chat_prompt(messages: list[dict[str, Any]]) -> str:
 
 def _content_text(content: object) -> str:
     if isinstance(content, list):
-        parts: list[Any] = content
-        return " ".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
+        parts = cast("list[dict[str, Any]]", content)
+        return " ".join(str(part["text"]) for part in parts if "text" in part)
     return "" if content is None else str(content)
 
 
 def prompt_text(prompt: object) -> str:
     """The prompt of /v1/completions: a string, or a list of which the first entry counts."""
     if isinstance(prompt, list):
-        entries: list[Any] = prompt
+        entries = cast("list[object]", prompt)
         return str(entries[0]) if entries else ""
     return str(prompt)
 

@@ -1,6 +1,7 @@
 """The OpenAI API as far as clients, the runtime and our tests use it, in vLLM's forms."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -15,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from standin_engine import answers, behaviour
-from standin_engine.arguments import Arguments
+from . import answers, behaviour
+from .arguments import Arguments
 
 
 class Engine:
@@ -26,13 +27,28 @@ class Engine:
         self.arguments = arguments
         self.told = told
         self.answered = 0
-        self.running = 0
         self.draining = False
+        self.idle = asyncio.Event()
+        """Set while nothing is being generated."""
+        self.idle.set()
+        self._running = 0
         self._ids = itertools.count(1)
 
     def next_id(self, prefix: str) -> str:
         """Identifier of one answer."""
         return f"{prefix}-standin-{next(self._ids)}"
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """One request is being generated."""
+        self._running += 1
+        self.idle.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if self._running == 0:
+                self.idle.set()
 
     def finished(self) -> None:
         """One generation request was answered."""
@@ -187,7 +203,8 @@ class _Run:
         self._count = 0
 
     def _cap(self) -> int | None:
-        asked = self._body.get("max_completion_tokens") or self._body.get("max_tokens") or self._form.default_tokens
+        body = self._body
+        asked = body.get("max_completion_tokens") or body.get("max_tokens") or self._form.default_tokens
         caps = [cap for cap in (asked, self._engine.arguments.max_new_tokens) if cap is not None]
         return min(caps, default=None)
 
@@ -204,23 +221,20 @@ class _Run:
     async def _tokens(self) -> AsyncIterator[tuple[str, str | None]]:
         each = self._told.token_milliseconds
         delay = (self._engine.told.token_milliseconds if each is None else each) / 1000
-        self._engine.running += 1
-        try:
+        with self._engine.running():
             for token, finish in self._words():
                 await asyncio.sleep(delay)
                 self._count += 1
                 yield token, finish
-        finally:
-            self._engine.running -= 1
 
     def _usage(self) -> dict[str, int]:
         prompt = answers.count_tokens(self._prompt)
-        return {"prompt_tokens": prompt, "completion_tokens": self._count, "total_tokens": prompt + self._count}
+        total = prompt + self._count
+        return {"prompt_tokens": prompt, "completion_tokens": self._count, "total_tokens": total}
 
     def _envelope(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "id": self._id, "object": kind, "created": self._created, "model": self._name, "choices": choices,
-        }
+        common = {"id": self._id, "created": self._created, "model": self._name}
+        return {**common, "object": kind, "choices": choices}
 
     async def whole(self) -> dict[str, Any]:
         """The answer in one piece."""
@@ -233,7 +247,7 @@ class _Run:
 
     async def stream(self) -> AsyncIterator[str]:
         """Server-sent events, with usage where `stream_options.include_usage` asks for it."""
-        options = self._body.get("stream_options") or {}
+        options: dict[str, Any] = self._body.get("stream_options") or {}
         async for token, finish in self._tokens():
             choice = self._form.choice(token, finish, streamed=True, first=self._count == 1)
             yield _event(self._envelope(self._form.chunk, [choice]))

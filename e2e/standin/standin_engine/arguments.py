@@ -30,7 +30,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     return Arguments(
         model=options.model_tag,
         served_model_names=tuple(options.served_model_name or [options.model_tag]),
-        host=options.host or "0.0.0.0",  # noqa: S104 - as vLLM does
+        host=options.host or "0.0.0.0",
         port=options.port,
         middleware=tuple(options.middleware),
         shutdown_timeout=options.shutdown_timeout,
@@ -71,5 +71,5 @@ def _add_ignored(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--tokenizer")
     serve.add_argument("--uvicorn-log-level", default="info")
     serve.add_argument("--scheduling-policy", choices=("fcfs", "priority"), default="fcfs")
-    for flag in ("--enforce-eager", "--enable-prefix-caching", "--trust-remote-code", "--enable-chunked-prefill"):
-        serve.add_argument(flag, action=argparse.BooleanOptionalAction)
+    for name in ("enforce-eager", "enable-prefix-caching", "trust-remote-code", "enable-chunked-prefill"):
+        serve.add_argument(f"--{name}", action=argparse.BooleanOptionalAction)

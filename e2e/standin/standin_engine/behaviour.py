@@ -1,4 +1,4 @@
-"""What the stand-in can be told to do, by environment for the process and by a field of the body for one request."""
+"""What the stand-in can be told to do: by environment for all, by a field of the body for one request."""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ FIELD = "standin"
 
 @dataclass(frozen=True, kw_only=True)
 class Behaviour:
-    """Variables of the process: STANDIN_ and the field's name in capitals; all are integers but `last_words`."""
+    """Variables of the process: STANDIN_ and the field's name in capitals; integers, but for `last_words`."""
 
     startup_milliseconds: int = 0
     """Delay before the API listens."""
@@ -60,13 +60,11 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Behaviour:
             continue
         if name not in known:
             raise SystemExit(f"stand-in: unknown variable {name}; known: {', '.join(sorted(known))}")
-        values[known[name].name] = _convert(name, text, type(known[name].default))
+        values[known[name].name] = text if known[name].type is str else _integer(name, text)
     return Behaviour(**values)
 
 
-def _convert(name: str, text: str, kind: type[object]) -> object:
-    if kind is str:
-        return text
+def _integer(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:

@@ -38,7 +38,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "standin": Recipe(
         "e2e/standin/Containerfile",
-        (*_PROJECT, "e2e/standin", "runtime-image/gptservice_runtime"),
+        (*_PROJECT, "e2e/standin", "runtime-image/gptservice-runtime", "runtime-image/gptservice_runtime"),
         {"BASE": "base", "UV_IMAGE": "uv"},
     ),
 }

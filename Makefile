@@ -30,6 +30,12 @@ demo: $(BOOTSTRAP) ## From nothing to a model's answer: a cluster, the operator,
 demo-down: $(BOOTSTRAP) ## Remove the demo's cluster; the caches stay
 	@$(RUN) python -m e2e.demo down
 
+.PHONY: demo-ask demo-shell
+demo-ask: $(BOOTSTRAP) ## Put a question to it: make demo-ask Q="Why is the sky blue?"
+	@$(RUN) python -m e2e.demo ask "$(Q)"
+demo-shell: $(BOOTSTRAP) ## A shell with kubectl and helm for the demo's cluster
+	@$(RUN) python -m e2e.demo shell
+
 .PHONY: test
 test: $(BOOTSTRAP) ## All levels: unit, wiring, api and, as root, node; ends with "N passed"
 	@$(RUN) python -m e2e.levels

@@ -37,7 +37,7 @@ def build_base(archive: Path, reference: str) -> None:
     def fill(root: Path) -> None:
         include = f"--include={','.join(PACKAGES)}"
         command = ("debootstrap", "--variant=minbase", include, SUITE, root, mirror)
-        store.run(*command, what=f"fetching Debian {SUITE} from {mirror} (${MIRROR_ENV} names another mirror)")
+        store.run(*command, what=f"fetching Debian {SUITE} from {mirror} (${MIRROR_ENV} names another)")
         _slim(root)
 
     _build_from_tree(archive, reference, fill, oci.ImageConfig())
@@ -61,8 +61,8 @@ def build_pause(archive: Path, reference: str) -> None:
 
     def fill(root: Path) -> None:
         root.mkdir()
-        command = ("gcc", "-Os", "-static", "-s", "-Wall", "-Wextra", "-Werror", "-o", root / "pause", PAUSE_SOURCE)
-        store.run(*command, what="compiling the pause program")
+        flags = ("-Os", "-static", "-s", "-Wall", "-Wextra", "-Werror")
+        store.run("gcc", *flags, "-o", root / "pause", PAUSE_SOURCE, what="compiling the pause program")
 
     _build_from_tree(archive, reference, fill, oci.ImageConfig(entrypoint=["/pause"], user="65535:65535"))
 
@@ -71,7 +71,7 @@ def uv_program() -> Path:
     """The uv that runs this project (`uv run` names itself in $UV). Raises BuildError when there is none."""
     found = os.environ.get("UV") or shutil.which("uv")
     if not found:
-        raise store.BuildError("building images needs uv on the PATH: https://docs.astral.sh/uv/ says how to install it")
+        raise store.BuildError("building images needs uv on the PATH: see https://docs.astral.sh/uv/")
     return Path(found).resolve()
 
 

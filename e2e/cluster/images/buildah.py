@@ -1,7 +1,8 @@
 """Builds Containerfiles with buildah, in a storage of its own within the cache and without a daemon.
 
-The Containerfiles are written for people with docker and public images. What is special here is passed from outside:
-base images out of OCI archives, and uv's configuration, certificates and cache mounted into the RUN steps.
+The Containerfiles are written for people with docker and public images. What is special here is passed from
+outside: base images out of OCI archives, and uv's configuration, certificates and cache mounted into the RUN
+steps.
 """
 
 import json
@@ -28,8 +29,8 @@ MOST_IMAGES = 120
 class Build:
     """One run of a Containerfile.
 
-    `bases` maps build arguments to the archives of the images that they name; `mounts` maps folders to where RUN steps
-    see them, read-only.
+    `bases` maps build arguments to the archives of the images that they name; `mounts` maps folders to where
+    RUN steps see them, read-only.
     """
 
     containerfile: Path
@@ -100,7 +101,9 @@ def _mounted_configuration() -> Iterator[list[str]]:
 
 
 def uv_configuration(environment: Mapping[str, str]) -> str:
-    """uv.toml for a build: the machine's certificates are trusted, and its package index is used if it has its own."""
+    """uv.toml for a build: the machine's certificates are trusted, and its package index is used if it has
+    its own.
+    """
     lines = ["system-certs = true"]
     if index := next((environment[name] for name in INDEX_VARIABLES if environment.get(name)), None):
         lines += ["[[index]]", f"url = {json.dumps(index)}", "default = true"]

@@ -80,7 +80,8 @@ def _build(name: str, unfinished: Path) -> None:
     elif name == "vllm-cpu":
         vllm.build_marker_image(unfinished, reference(name), archive("base"))
     else:
-        {"base": base.build_base, "pause": base.build_pause, "uv": base.build_uv}[name](unfinished, reference(name))
+        builders = {"base": base.build_base, "pause": base.build_pause, "uv": base.build_uv}
+        builders[name](unfinished, reference(name))
 
 
 def _build_recipe(name: str, recipe: Recipe, unfinished: Path) -> None:
@@ -94,7 +95,9 @@ def _build_recipe(name: str, recipe: Recipe, unfinished: Path) -> None:
 
 
 def stage_context(root: Path, inputs: tuple[str, ...], context: Path) -> None:
-    """Copies exactly the inputs that the key covers: what is not declared is not there to be copied by accident."""
+    """Copies exactly the inputs that the key covers: what is not declared is not there to be copied by
+    accident.
+    """
     for file in keys.files(root, inputs):
         target = context / file.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -102,6 +105,8 @@ def stage_context(root: Path, inputs: tuple[str, ...], context: Path) -> None:
 
 
 def prune() -> list[Path]:
-    """Removes archives and environments that newer ones replaced; the one before is kept, as branches change back."""
+    """Removes archives and environments that newer ones replaced; the one before is kept, as branches change
+    back.
+    """
     gone = [entry for name in NAMES for entry in store.prune(paths.images(), f"{name}-*.oci.tar", keep=2)]
     return gone + store.prune(paths.environments(), "vllm-*", keep=1)

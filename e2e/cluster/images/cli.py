@@ -9,11 +9,12 @@ from e2e.cluster.images import buildah, catalogue, model, seed, store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status. Progress goes to standard error, results to standard output."""
+    """Runs one command and returns its exit status; progress goes to standard error, results to output."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    commands = {"build": _build, "seed": _seed, "model": _model, "list": _list, "prune": _prune}
     try:
-        return {"build": _build, "seed": _seed, "model": _model, "list": _list, "prune": _prune}[options.command](options)
+        return commands[options.command](options)
     except store.BuildError as error:
         print(error, file=sys.stderr)
         return 1

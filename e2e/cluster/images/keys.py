@@ -21,7 +21,8 @@ def of(*parts: str) -> str:
 def of_files(root: Path, inputs: Iterable[str]) -> str:
     """The key of files and folders below `root`: their relative paths, executable bits and contents.
 
-    Raises FileNotFoundError for an input that does not exist: a forgotten input would be a key that never changes.
+    Raises FileNotFoundError for an input that does not exist: a forgotten input would be a key that never
+    changes.
     """
     return of(*(part for file in files(root, inputs) for part in _describe(root, file)))
 

@@ -40,21 +40,21 @@ class ImageConfig:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def write_layer(root: Path, target: Path, *, prefix: str = "") -> Layer:
-    """Packs the tree below `root` as it is, but owned by root and sorted by name, under `prefix` in the image."""
+def write_layer(root: Path, target: Path) -> Layer:
+    """Packs the tree below `root` as it is, but owned by root and sorted by name."""
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         for folder, names, file_names in os.walk(root):
             names.sort()
             for name in sorted([*file_names, *(n for n in names if (Path(folder) / n).is_symlink())]):
-                _add(tar, Path(folder) / name, root, prefix)
+                _add(tar, Path(folder) / name, root)
             names[:] = [name for name in names if not (Path(folder) / name).is_symlink()]
             for name in names:
-                _add(tar, Path(folder) / name, root, prefix)
+                _add(tar, Path(folder) / name, root)
     return layer_of(target)
 
 
-def _add(tar: tarfile.TarFile, path: Path, root: Path, prefix: str) -> None:
-    tar.add(path, arcname=os.path.join(prefix, path.relative_to(root)), recursive=False, filter=_owned_by_root)
+def _add(tar: tarfile.TarFile, path: Path, root: Path) -> None:
+    tar.add(path, arcname=path.relative_to(root), recursive=False, filter=_owned_by_root)
 
 
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -146,8 +146,9 @@ def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Image:
-    """What an archive holds: the image's name, the digests of its manifest and its configuration, and the diff ids
-    of its layers, lowest first. (containerd names images by the first digest, buildah by the second.)
+    """What an archive holds: the image's name, the digests of its manifest and its configuration, and the
+    diff ids of its layers, lowest first. (containerd names images by the first digest, buildah by the
+    second.)
     """
 
     reference: str
@@ -184,7 +185,9 @@ def _load(tar: tarfile.TarFile, name: str, archive: Path) -> dict[str, Any]:
     try:
         member = tar.extractfile(name)
     except KeyError:
-        raise ValueError(f"{archive} has no {name}: not an OCI archive, write it with `push oci-archive:`") from None
+        raise ValueError(
+            f"{archive} has no {name}: not an OCI archive, write it with `push oci-archive:`"
+        ) from None
     if member is None:
         raise ValueError(f"{archive}: {name} is not a file")
     loaded: dict[str, Any] = json.load(member)

@@ -20,8 +20,8 @@ class BuildError(Exception):
 def built(target: Path, build: Callable[[Path], None], *, what: str) -> Path:
     """Returns `target`, calling `build(unfinished path)` first if it is not there.
 
-    The unfinished path lies beside `target` and is renamed to it when `build` returns, so a target is complete
-    whenever it exists. What an interrupted build left behind is removed by the next one.
+    The unfinished path lies beside `target` and is renamed to it when `build` returns, so a target is
+    complete whenever it exists. What an interrupted build left behind is removed by the next one.
     """
     if target.exists():
         return used(target)
@@ -77,7 +77,7 @@ def run(*command: str | Path, what: str, stdin: str | None = None, cwd: Path | N
         done = subprocess.run(arguments, input=stdin, cwd=cwd, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise BuildError(
-            f"{what} needs the program {arguments[0]}; `python -m e2e.cluster prerequisites` says how to install it"
+            f"{what} needs the program {arguments[0]}: run `python -m e2e.cluster prerequisites`"
         ) from None
     if done.returncode:
         raise BuildError(failure(what, arguments, done.returncode, done.stdout + done.stderr))

@@ -1,9 +1,9 @@
-"""The Python environment with vLLM for CPUs, exactly as uv.lock pins it: 5.8 GB, most of it CUDA libraries that
-torch links and never calls here.
+"""The Python environment with vLLM for CPUs, exactly as uv.lock pins it: 5.8 GB, most of it CUDA libraries
+that torch links and never calls here.
 
-It is made on this machine with some Python 3.11 and runs in the base image with Debian's. In an image it is the
-folder `PLACE`, without being copied: the image's archive holds a marker there (`build_marker_image`), and `seed` puts
-the environment itself into containerd under the marker's name.
+It is made on this machine with some Python 3.11 and runs in the base image with Debian's. In an image it is
+the folder `PLACE`, without being copied: the image's archive holds a marker there (`build_marker_image`), and
+`seed` puts the environment itself into containerd under the marker's name.
 """
 
 import tempfile
@@ -22,8 +22,9 @@ MARKER = "ENVIRONMENT"
 
 def requirements() -> str:
     """What the lock says must be installed, with hashes and without the project itself."""
-    options = ("--frozen", "--no-default-groups", "--extra=vllm", "--no-emit-project", "--no-header", "--quiet")
-    return store.run(base.uv_program(), "export", *options, what="reading uv.lock", cwd=paths.REPOSITORY)
+    which = ("--no-default-groups", "--extra=vllm", "--no-emit-project")
+    command = (base.uv_program(), "export", "--frozen", "--quiet", "--no-header", *which)
+    return store.run(*command, what="reading uv.lock", cwd=paths.REPOSITORY)
 
 
 def key() -> str:
@@ -63,8 +64,9 @@ def _install(target: Path) -> None:
     store.run(uv, "venv", "--relocatable", "--python", PYTHON_VERSION, target, what=what)
     wanted = target / "requirements.txt"
     wanted.write_text(requirements())
-    # Pods run on a read-only root file system: the bytecode has to be there already.
-    options = ("--python", target / "bin" / "python", "--require-hashes", "--compile-bytecode")
+    # --no-deps: the lock is complete, and where wheels of one release disagree about their requirements pip's
+    # view differs from it. Bytecode: pods run on a read-only root file system.
+    options = ("--no-deps", "--require-hashes", "--compile-bytecode", "--python", target / "bin" / "python")
     store.run(uv, "pip", "install", *options, "--requirements", wanted, what=what)
     present_as_vllm(site_packages(target))
     _use_python_of_image(target)
@@ -83,7 +85,7 @@ def present_as_vllm(packages: Path) -> None:
 
 
 def _use_python_of_image(root: Path) -> None:
-    """From here on the environment works in the image and no longer by its own `bin/python` on this machine."""
+    """From here on the environment runs in the image, and no longer by its own `bin/python` here."""
     for link in (root / "bin").glob("python*"):
         link.unlink()
     (root / "bin" / "python").symlink_to(IMAGE_PYTHON)

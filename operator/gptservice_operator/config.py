@@ -4,9 +4,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import ConfigError
-
 PREFIX = "GPTSERVICE_"
+
+
+class ConfigError(ValueError):
+    """An environment variable is missing or has a value that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,9 @@ def _parse(name: str, text: str) -> object:
             return int(text) if text else None
     except ValueError:
         wanted = "a whole number" if kind is not float else "a number"
-        raise ConfigError(f"{PREFIX}{name.upper()}={text!r} is not {wanted}; correct it in the chart's values") from None
+        raise ConfigError(
+            f"{PREFIX}{name.upper()}={text!r} is not {wanted}; correct it in the chart's values"
+        ) from None
     return text
 
 

@@ -27,7 +27,3 @@ class Transient(OperatorError):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-
-
-class ConfigError(OperatorError):
-    """An environment variable has a value that cannot be used."""

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from .api import kinds
+from .api.body import Body, entries
 
 MANAGER = "gptservice-operator"
 """Field manager of everything that the operator applies, and value of the managed-by label."""
@@ -84,9 +85,9 @@ def owner_reference(service_name: str, uid: str) -> dict[str, Any]:
     }
 
 
-def controller_uid(metadata: dict[str, Any]) -> str | None:
+def controller_uid(metadata: Body) -> str | None:
     """Return the UID of the object's controller, if it has one."""
-    for reference in metadata.get("ownerReferences") or ():
+    for reference in entries(metadata, "ownerReferences"):
         if reference.get("controller"):
             return str(reference.get("uid"))
     return None

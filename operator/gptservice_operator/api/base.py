@@ -39,7 +39,7 @@ def list_map(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
-SET = {"x-kubernetes-list-type": "set"}
+SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=20)] | Annotated[int, Field(ge=0)]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from .base import ApiModel, LabelValue, Name, Quantity, cel, list_map, rules
 
@@ -50,20 +50,20 @@ class EnvVarSource(ApiModel):
     resource_field_ref: ResourceFieldRef | None = None
     """A resource of a container."""
 
-    model_config = {"json_schema_extra": rules(
-        cel(
-            "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), "
-            "has(self.resourceFieldRef)].filter(x, x).size() == 1",
-            "exactly one of secretKeyRef, configMapKeyRef, fieldRef and resourceFieldRef must be set",
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            cel(
+                "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), "
+                "has(self.resourceFieldRef)].filter(x, x).size() == 1",
+                "exactly one of secretKeyRef, configMapKeyRef, fieldRef and resourceFieldRef must be set",
+            )
         )
-    )}
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> "EnvVarSource":
         if sum(value is not None for _, value in self) != 1:
-            raise ValueError(
-                "exactly one of secretKeyRef, configMapKeyRef, fieldRef and resourceFieldRef must be set"
-            )
+            raise ValueError("exactly one of secretKeyRef, configMapKeyRef, fieldRef and resourceFieldRef must be set")
         return self
 
 
@@ -77,9 +77,11 @@ class EnvVar(ApiModel):
     value_from: EnvVarSource | None = None
     """Value from elsewhere; not together with value."""
 
-    model_config = {"json_schema_extra": rules(
-        cel("!(has(self.value) && has(self.valueFrom))", "value and valueFrom must not both be set")
-    )}
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            cel("!(has(self.value) && has(self.valueFrom))", "value and valueFrom must not both be set")
+        )
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> "EnvVar":
@@ -117,9 +119,17 @@ class Gpu(ApiModel):
 
     count: Annotated[int, Field(ge=0, le=64)] | None = None
     """GPUs per replica; 0 runs on the CPU. 1 if no layer says otherwise."""
-    resource_name: Annotated[
-        str, Field(min_length=3, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
-    ] | None = None
+    resource_name: (
+        Annotated[
+            str,
+            Field(
+                min_length=3,
+                max_length=253,
+                pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+            ),
+        ]
+        | None
+    ) = None
     """Extended resource that is requested; nvidia.com/gpu if absent. MIG names such as nvidia.com/mig-1g.10gb too."""
     product: LabelValue | None = None
     """GPU product as the node label nvidia.com/gpu.product has it."""

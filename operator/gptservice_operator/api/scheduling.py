@@ -106,9 +106,9 @@ class PodAffinity(ApiModel):
         Annotated[list[PodAffinityTerm], Field(max_length=16)] | None
     ) = None
     """Must hold when the pod is scheduled."""
-    preferred_during_scheduling_ignored_during_execution: (
-        Annotated[list[PreferredPod], Field(max_length=16)] | None
-    ) = None
+    preferred_during_scheduling_ignored_during_execution: Annotated[list[PreferredPod], Field(max_length=16)] | None = (
+        None
+    )
     """Should hold when the pod is scheduled."""
 
 

@@ -5,7 +5,7 @@ The docstrings are the descriptions in the CRDs: ``kubectl explain`` and this fi
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from .base import SET, ApiModel, Int32, Name, cel, list_map, rules
 from .engine import Engine, Gpu, ModelEngine, Resources
@@ -39,9 +39,7 @@ def _no_duplicates(names: list[str] | None) -> None:
 class GPTServiceSpec(ApiModel):
     """What is wanted: a model, how many replicas, and how they run."""
 
-    model_config = {
-        "json_schema_extra": rules(cel("has(self.model) != has(self.modelRef)", _ONE_MODEL)),
-    }
+    model_config = ConfigDict(json_schema_extra=rules(cel("has(self.model) != has(self.modelRef)", _ONE_MODEL)))
 
     model: ModelUri | None = None
     """The model: a name of the catalogue (GPTModel), or a uri: pvc://claim/path, file:///path in the image."""
@@ -84,11 +82,11 @@ class GPTServiceSpec(ApiModel):
 class GPTModelSpec(ApiModel):
     """A catalogue entry: where a model is and how it is best served."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             cel("self == oldSelf", "a GPTModel cannot be changed; make a new one and point modelRef to it")
-        ),
-    }
+        )
+    )
 
     uri: ModelUri
     """Where the model is: pvc://claim/path in the service's namespace, or file:///path in the image."""
@@ -174,14 +172,14 @@ class GPTServiceStatus(ApiModel):
 class GPTService(ApiModel):
     """A language model served by vLLM behind the OpenAI API."""
 
-    model_config = {
-        "json_schema_extra": rules(
+    model_config = ConfigDict(
+        json_schema_extra=rules(
             cel(
                 "size(self.metadata.name) <= 63",
                 "metadata.name must be no more than 63 characters: it becomes a label of the pods",
             )
-        ),
-    }
+        )
+    )
 
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Standard object metadata."""

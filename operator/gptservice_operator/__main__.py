@@ -1,0 +1,32 @@
+"""Starts the operator: ``gptservice-operator``, in a pod or anywhere with a KUBECONFIG."""
+
+import asyncio
+import logging
+import sys
+import time
+
+from . import app, config
+from .errors import OperatorError
+
+
+def main() -> int:
+    """Run until SIGTERM; return the exit code: 0 after a signal, 1 after a failure, 2 for bad settings."""
+    started = time.monotonic()
+    try:
+        settings = config.load()
+    except config.ConfigError as error:
+        sys.stderr.write(f"gptservice-operator: {error}\n")
+        return 2
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    # kopf reports each event that a handler has taken, which says nothing and costs more than the event.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    try:
+        asyncio.run(app.run(settings, started))
+    except OperatorError as error:
+        sys.stderr.write(f"gptservice-operator: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

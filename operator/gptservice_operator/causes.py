@@ -1,0 +1,121 @@
+"""Why pods do not serve: from what the kubelet, the scheduler and the runtime say to one reason."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .api import conditions
+from .api.body import Body, entries, first, section
+from .api.conditions import Reason
+from .render.pod import FETCH_CONTAINER
+
+_PULL_REASONS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+)
+_START_REASONS = frozenset({"RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"})
+_MAX_MESSAGE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason, and what was seen."""
+
+    reason: Reason
+    message: str
+
+
+def find(pods: Sequence[Body], deployment: Body | None) -> Cause | None:
+    """Return what keeps the service from being ready, the gravest first; None if nothing is to be seen."""
+    found = [cause for pod in pods if not _is_leaving(pod) for cause in _of_pod(pod)]
+    if deployment is not None:
+        found += _of_deployment(deployment)
+    failing = [cause for cause in found if cause.reason.failing]
+    return next(iter([*failing, *found]), None)
+
+
+def _is_leaving(pod: Body) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def is_ready(pod: Body) -> bool:
+    """Return whether the pod takes traffic."""
+    return _condition(pod, "Ready").get("status") == "True"
+
+
+def _condition(body: Body, kind: str) -> Body:
+    return first(entries(body, "status", "conditions"), type=kind)
+
+
+def _of_pod(pod: Body) -> Iterator[Cause]:
+    if is_ready(pod):
+        return
+    name, status = pod["metadata"]["name"], section(pod, "status")
+    if status.get("phase") == "Failed":
+        detail = f"{status.get('reason') or 'Failed'}: {status.get('message') or 'no message'}"
+        yield _cause(conditions.POD_FAILED, f"pod {name} failed: {detail}")
+        return
+    scheduled = _condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        yield _unschedulable(name, str(scheduled.get("message") or "no message"))
+        return
+    for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
+        cause = _of_container(name, container)
+        if cause is not None:
+            yield cause
+            return
+    yield _cause(conditions.PODS_STARTING, f"pod {name} is being started")
+
+
+def _unschedulable(name: str, message: str) -> Cause:
+    reason = conditions.INSUFFICIENT_GPU if re.search(r"Insufficient \S*gpu", message) else conditions.UNSCHEDULABLE
+    return _cause(reason, f"pod {name}: the scheduler says: {message}")
+
+
+def _of_container(pod: str, container: Body) -> Cause | None:
+    waiting = section(container, "state", "waiting")
+    ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
+    if ended.get("exitCode"):
+        return _ended(pod, container, ended)
+    if waiting.get("reason") in _PULL_REASONS:
+        return _cause(conditions.IMAGE_PULL_FAILED, f"pod {pod}: {_said(waiting)}")
+    if waiting.get("reason") == "CreateContainerConfigError":
+        return _cause(conditions.SECRET_NOT_FOUND, f"pod {pod}: {_said(waiting)}")
+    if waiting.get("reason") in _START_REASONS:
+        return _cause(conditions.INVALID_IMAGE, f"pod {pod}: {_said(waiting)}")
+    if section(container, "state", "running"):
+        doing = "fetching" if container.get("name") == FETCH_CONTAINER else "loading"
+        return _cause(conditions.MODEL_LOADING, f"pod {pod} is {doing} the model")
+    return None
+
+
+def _ended(pod: str, container: Body, ended: Body) -> Cause:
+    """The runtime's own word comes first; then what the kubelet knows."""
+    where = f"pod {pod}, container {container.get('name')}"
+    try:
+        told = json.loads(ended.get("message") or "")
+        reason = conditions.REASONS[told["reason"]]
+        return _cause(reason, f"{where}: {told['message']}")
+    except (ValueError, KeyError, TypeError):
+        pass
+    if ended.get("reason") == "OOMKilled":
+        return _cause(conditions.OUT_OF_MEMORY, f"{where} was killed for want of memory")
+    if ended.get("reason") in _START_REASONS:
+        return _cause(conditions.INVALID_IMAGE, f"{where}: {_said(ended)}")
+    return _cause(conditions.CRASH_LOOP, f"{where} ended with exit code {ended.get('exitCode')}")
+
+
+def _said(state: Body) -> str:
+    return f"{state.get('reason')}: {state.get('message') or 'no message'}"
+
+
+def _of_deployment(deployment: Body) -> Iterator[Cause]:
+    failure = _condition(deployment, "ReplicaFailure")
+    if failure.get("status") == "True":
+        message = str(failure.get("message") or "no message")
+        reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in message else conditions.FORBIDDEN
+        yield _cause(reason, f"pods cannot be made: {message}")
+
+
+def _cause(reason: Reason, what: str) -> Cause:
+    return Cause(reason, reason.message(what if len(what) <= _MAX_MESSAGE else what[: _MAX_MESSAGE - 1] + "…"))

@@ -1,0 +1,166 @@
+"""The Kubernetes API: the only module that imports the client, and the only one whose calls leave the process."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client
+from kubernetes.aio import config as untyped_config
+
+from . import errors, metrics
+from .api import kinds
+
+STATUS_MANAGER = "gptservice-operator-status"
+"""Field manager of status, apart from the children's so that neither apply prunes the other."""
+
+PAGE_SIZE = 500
+
+Body = dict[str, Any]
+
+# The generated client carries no types below its classes.
+_client_config: Any = untyped_config
+
+
+class Cluster:
+    """One pooled session with the API server. Objects go in and come out as plain dicts."""
+
+    def __init__(self, api: client.ApiClient, request_timeout: float) -> None:
+        self._api: Any = api
+        self._timeout = request_timeout
+
+    @classmethod
+    async def connect(cls, *, user_agent: str, request_timeout: float) -> "Cluster":
+        """Log in as the pod's service account, or by KUBECONFIG outside of a cluster.
+
+        Raises:
+            errors.Waiting: neither a service account nor a usable kubeconfig is there.
+        """
+        configuration = client.Configuration()
+        try:
+            _client_config.load_incluster_config(client_configuration=configuration)
+        except _client_config.ConfigException:
+            try:
+                await _client_config.load_kube_config(client_configuration=configuration)
+            except _client_config.ConfigException as error:
+                raise errors.Waiting(f"no access to a cluster: no service account, and KUBECONFIG: {error}") from error
+        api = client.ApiClient(configuration)
+        api.user_agent = user_agent
+        return cls(api, request_timeout)
+
+    async def close(self) -> None:
+        """Close the session."""
+        await self._api.close()
+
+    async def get(self, kind: kinds.Kind, namespace: str, name: str) -> Body | None:
+        """Return an object, or None if it does not exist."""
+        try:
+            return await self._call("GET", kind, kind.path(namespace, name), verb="get")
+        except errors.Absent:
+            return None
+
+    async def list(self, kind: kinds.Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
+        """Yield all objects of a kind in all namespaces, page by page, from one consistent view.
+
+        Raises:
+            errors.Transient: also when the view expired half-way; the list must then be begun again.
+        """
+        query: dict[str, str] = {"limit": str(PAGE_SIZE)}
+        if label_selector is not None:
+            query["labelSelector"] = label_selector
+        while True:
+            page = await self._call("GET", kind, kind.path(), query=query, verb="list")
+            yield page["items"]
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    async def apply(self, manifest: Mapping[str, Any], *, manager: str, uid: str | None = None) -> Body:
+        """Apply a whole manifest by server-side apply, taking over fields that others own.
+
+        Args:
+            manifest: the object.
+            manager: field manager; what it applied before and leaves out now is removed.
+            uid: the live object's UID, so that one made in the meantime under the same name is not touched.
+
+        Raises:
+            errors.Conflict: the live object has another UID.
+        """
+        kind = kinds.BY_NAME[manifest["kind"]]
+        metadata = manifest["metadata"]
+        body = manifest if uid is None else {**manifest, "metadata": {**metadata, "uid": uid}}
+        path = kind.path(metadata["namespace"], metadata["name"])
+        return await self._apply(kind, path, body, manager)
+
+    async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
+        """Apply a GPTService's status."""
+        kind = kinds.GPT_SERVICE
+        metadata = {"name": name, "namespace": namespace, "uid": uid}
+        body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "status": status}
+        return await self._apply(kind, kind.path(namespace, name, "status"), body, STATUS_MANAGER)
+
+    async def _apply(self, kind: kinds.Kind, path: str, body: Mapping[str, Any], manager: str) -> Body:
+        query = {"fieldManager": manager, "force": "true"}
+        return await self._call("PATCH", kind, path, query=query, body=body, verb="apply")
+
+    async def _call(
+        self,
+        method: str,
+        kind: kinds.Kind,
+        path: str,
+        *,
+        verb: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Body:
+        code = "error"
+        try:
+            status, reply, retry_after = await self._send(method, path, query, body)
+            code = str(status)
+        except (TimeoutError, aiohttp.ClientError, ssl.SSLError, OSError) as error:
+            raise errors.Transient(f"{verb} {kind.name}: the API server did not answer: {error!r}") from error
+        finally:
+            metrics.REQUESTS.labels(verb, kind.name, code).inc()
+        if status >= 300:
+            raise _error(verb, kind, status, reply, retry_after)
+        return reply
+
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
+    ) -> tuple[int, Body, str | None]:
+        content_type = "application/apply-patch+yaml" if method == "PATCH" else "application/json"
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        _, url, headers, _, _ = await self._api.param_serialize(
+            method, path, header_params=headers, auth_settings=["BearerToken"]
+        )
+        if query:
+            url += "?" + urlencode(query)
+        async with asyncio.timeout(self._timeout):
+            response = await self._api.call_api(method, url, headers, body)
+            text = await response.read()
+        try:
+            reply = json.loads(text or b"{}")
+        except ValueError:
+            reply = {"message": text[:500].decode(errors="replace")}
+        return response.status, reply, response.headers.get("Retry-After")
+
+
+def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: str | None) -> errors.OperatorError:
+    """Map the API server's answer to one of our kinds of error."""
+    what = f"{verb} {kind.name}: {reply.get('message') or f'HTTP {status}'}"
+    by_status: dict[int, type[errors.OperatorError]] = {
+        400: errors.Invalid,
+        401: errors.Waiting,
+        403: errors.Waiting,
+        404: errors.Absent,
+        409: errors.Conflict,
+        413: errors.Invalid,
+        422: errors.Invalid,
+    }
+    if status in by_status:
+        return by_status[status](what)
+    return errors.Transient(what, float(retry_after) if retry_after and retry_after.isdigit() else None)

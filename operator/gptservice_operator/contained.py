@@ -1,0 +1,84 @@
+"""Whether a manifest is contained in a live object, by the merge keys of Kubernetes' own schemas."""
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any, cast
+
+Map = dict[str, Any]
+Items = list[Any]
+
+_MERGE_KEYS: dict[str, tuple[str, ...]] = {
+    "containers": ("name",),
+    "env": ("name",),
+    "imagePullSecrets": ("name",),
+    "initContainers": ("name",),
+    "ownerReferences": ("uid",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "volumeMounts": ("mountPath",),
+    "volumes": ("name",),
+}
+_PORT_KEYS = (("containerPort", "protocol"), ("port", "protocol"))
+_QUANTITY_FIELDS = frozenset({"limits", "requests", "capacity"})
+
+_SUFFIXES = {
+    "": Decimal(1), "m": Decimal("0.001"), "k": Decimal(10) ** 3, "M": Decimal(10) ** 6, "G": Decimal(10) ** 9,
+    "T": Decimal(10) ** 12, "P": Decimal(10) ** 15, "E": Decimal(10) ** 18, "Ki": Decimal(2) ** 10,
+    "Mi": Decimal(2) ** 20, "Gi": Decimal(2) ** 30, "Ti": Decimal(2) ** 40, "Pi": Decimal(2) ** 50,
+    "Ei": Decimal(2) ** 60,
+}  # fmt: skip
+_QUANTITY = re.compile(r"^([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
+
+
+def contains(live: Any, wanted: Any, field: str = "") -> bool:
+    """Return whether ``wanted`` is in ``live``; what ``live`` has besides belongs to others.
+
+    Args:
+        live: a value as the API server returned it.
+        wanted: the value that was applied.
+        field: name of the field that holds both; the field of the list for elements of a list.
+    """
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and _map_contains(cast("Map", live), cast("Map", wanted), field)
+    if isinstance(wanted, list):
+        return isinstance(live, list) and _list_contains(live, wanted, field)  # pyright: ignore[reportUnknownArgumentType]
+    return bool(live == wanted)
+
+
+def _map_contains(live: Map, wanted: Map, field: str) -> bool:
+    return all(key in live and _same(live[key], value, parent=field, field=key) for key, value in wanted.items())
+
+
+def _same(live: Any, wanted: Any, *, parent: str, field: str) -> bool:
+    if field == "sizeLimit" or parent in _QUANTITY_FIELDS:
+        return quantity(live) == quantity(wanted)
+    return contains(live, wanted, field)
+
+
+def _list_contains(live: Items, wanted: Items, field: str) -> bool:
+    keys = _merge_keys(field, wanted)
+    if keys is None:
+        return len(live) == len(wanted) and all(
+            contains(mine, theirs, field) for mine, theirs in zip(live, wanted, strict=True)
+        )
+    by_key = {tuple(item.get(key) for key in keys): item for item in live}
+    return all(
+        (item_key := tuple(item.get(key) for key in keys)) in by_key and contains(by_key[item_key], item, field)
+        for item in wanted
+    )
+
+
+def _merge_keys(field: str, items: Items) -> tuple[str, ...] | None:
+    if field == "ports":
+        return next((keys for keys in _PORT_KEYS if all(keys[0] in item for item in items)), None)
+    return _MERGE_KEYS.get(field)
+
+
+def quantity(text: Any) -> Decimal | str:
+    """Return a Kubernetes quantity as a number, so that ``1000m`` equals ``1``; the text itself if it is none."""
+    match = _QUANTITY.match(str(text))
+    if match is None or match[2] not in _SUFFIXES:
+        return str(text)
+    try:
+        return Decimal(match[1]) * _SUFFIXES[match[2]]
+    except InvalidOperation:
+        return str(text)

@@ -1,0 +1,106 @@
+"""What the store keeps of an object: small, without managedFields, as compact JSON."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import names
+from .api import kinds
+from .api.body import Body, entries, section
+
+Key = tuple[str, str]
+"""Namespace and name of a GPTService."""
+
+EntryKey = tuple[str, str, str]
+"""Kind, namespace (empty for cluster-scoped kinds) and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object as the store keeps it."""
+
+    key: EntryKey
+    uid: str
+    resource_version: int
+    owner: Key | None
+    """The GPTService whose pass looks at this object."""
+    controller_uid: str | None
+    models: frozenset[str]
+    """For a GPTService: the catalogue names that it may refer to."""
+    data: bytes
+
+    def body(self) -> dict[str, Any]:
+        """Return a fresh copy of what was kept."""
+        loaded: dict[str, Any] = json.loads(self.data)
+        return loaded
+
+
+def key_of(kind: kinds.Kind, metadata: Body) -> EntryKey:
+    """Return the store's key of an object."""
+    return kind.name, metadata.get("namespace") or "", metadata["name"]
+
+
+def entry(kind: kinds.Kind, body: Body) -> Entry:
+    """Make the store's entry of an object as the API server sent it."""
+    metadata = body["metadata"]
+    return Entry(
+        key=key_of(kind, metadata),
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        owner=_owner(kind, metadata),
+        controller_uid=names.controller_uid(metadata),
+        models=_models(section(body, "spec")) if kind is kinds.GPT_SERVICE else frozenset(),
+        data=json.dumps(_KEEP.get(kind, _child)(body), separators=(",", ":")).encode(),
+    )
+
+
+def _owner(kind: kinds.Kind, metadata: Body) -> Key | None:
+    if kind is kinds.GPT_MODEL:
+        return None
+    namespace = metadata.get("namespace") or ""
+    if kind is kinds.GPT_SERVICE:
+        return namespace, metadata["name"]
+    for reference in entries(metadata, "ownerReferences"):
+        if reference.get("kind") == kinds.GPT_SERVICE.name and reference.get("controller"):
+            return namespace, reference["name"]
+    label = section(metadata, "labels").get(names.SERVICE_LABEL)
+    return (namespace, label) if label else None
+
+
+def _models(spec: Body) -> frozenset[str]:
+    return frozenset(value for value in (spec.get("model"), spec.get("modelRef")) if isinstance(value, str))
+
+
+def _metadata(body: Body, *fields: str) -> dict[str, Any]:
+    metadata = body["metadata"]
+    return {field: metadata[field] for field in fields if field in metadata}
+
+
+def _own(body: Body) -> dict[str, Any]:
+    fields = ("name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp")
+    return {
+        "metadata": _metadata(body, *fields),
+        **{key: body[key] for key in ("spec", "status") if key in body},
+    }
+
+
+def _child(body: Body) -> dict[str, Any]:
+    metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+    return {**body, "metadata": metadata}
+
+
+def _pod(body: Body) -> dict[str, Any]:
+    status = section(body, "status")
+    kept = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
+    return {
+        "metadata": _metadata(body, "name", "uid", "labels", "creationTimestamp", "deletionTimestamp"),
+        "status": {key: status[key] for key in kept if key in status},
+    }
+
+
+_KEEP: dict[kinds.Kind, Callable[[Body], dict[str, Any]]] = {
+    kinds.GPT_SERVICE: _own,
+    kinds.GPT_MODEL: _own,
+    kinds.POD: _pod,
+}

@@ -1,0 +1,157 @@
+"""The keyed queue: at most one pass at a time per service, bounded overall, with back-off per service."""
+
+import asyncio
+import heapq
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from . import metrics
+from .extract import Key
+
+logger = logging.getLogger(__name__)
+
+Pass = Callable[[Key], Awaitable[float | None]]
+"""One pass over a service. It returns seconds after which it wants to look again, or None; it raises to be retried."""
+
+
+@dataclass(slots=True)
+class _Item:
+    due: float | None = None
+    """Time of the next pass; None if none is wanted."""
+    running: bool = False
+    urgent: bool = False
+    """Whether the user edited the object since the last pass began."""
+    failures: int = 0
+    not_before: float = 0.0
+    """Earliest time of a pass that is not urgent."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """Wakes are merged: however many arrive before a pass begins, it is one pass; one during it is one more."""
+
+    run_pass: Pass
+    clock: Callable[[], float]
+    """Monotonic time in seconds."""
+    workers: int
+    backoff_base: float
+    backoff_max: float
+    interval: float
+    """Shortest time in seconds between the starts of two passes of one service, unless the second is urgent."""
+    retry_after: Callable[[Exception], float | None] = lambda _: None
+    """Seconds that an error asks to wait at least."""
+    last_progress: float = 0.0
+    """When a pass last ended."""
+    _items: dict[Key, _Item] = field(default_factory=dict[Key, _Item])
+    _heap: list[tuple[float, Key]] = field(default_factory=list[tuple[float, Key]])
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _running: int = 0
+
+    def wake(self, key: Key, *, urgent: bool = False, after: float = 0.0) -> None:
+        """Ask for a pass. An urgent one (the user's own edit) waits neither for the interval nor for a back-off."""
+        item = self._items.setdefault(key, _Item())
+        now = self.clock()
+        due = now + after
+        if urgent:
+            item.failures, item.urgent = 0, True
+        else:
+            due = max(due, item.not_before)
+        if item.due is None or due < item.due:
+            item.due = due
+            if not item.running:
+                self._schedule(due, key)
+
+    def length(self) -> int:
+        """Return how many services wait for a pass."""
+        return sum(1 for item in self._items.values() if item.due is not None)
+
+    def overdue(self) -> float:
+        """Return for how many seconds the most overdue pass has been waiting; 0 if none is."""
+        now = self.clock()
+        waits = [now - item.due for item in self._items.values() if item.due is not None and not item.running]
+        return max([0.0, *waits])
+
+    def _schedule(self, due: float, key: Key) -> None:
+        heapq.heappush(self._heap, (due, key))
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Run passes until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                while self._running < self.workers and (key := self._next()) is not None:
+                    self._start(group, key)
+                metrics.QUEUE_LENGTH.set(self.length())
+                await self._pause()
+
+    def _start(self, group: asyncio.TaskGroup, key: Key) -> None:
+        item = self._items[key]
+        item.due, item.running, item.urgent = None, True, False
+        item.not_before = self.clock() + self.interval
+        self._running += 1
+        group.create_task(self._work(key, item), name=f"pass {key[0]}/{key[1]}")
+
+    def _next(self) -> Key | None:
+        """Take the next service that is due; entries of the heap that were overtaken are thrown away."""
+        while self._heap and self._heap[0][0] <= self.clock():
+            due, key = heapq.heappop(self._heap)
+            item = self._items.get(key)
+            if item is not None and item.due == due and not item.running:
+                return key
+        return None
+
+    async def _pause(self) -> None:
+        timeout = None
+        if self._heap and self._running < self.workers:
+            timeout = max(0.0, self._heap[0][0] - self.clock())
+        try:
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _work(self, key: Key, item: _Item) -> None:
+        try:
+            again = await self.run_pass(key)
+        except Exception as error:
+            self._failed(key, item, error)
+        else:
+            item.failures = 0
+            if again is not None:
+                self.wake(key, after=again)
+        finally:
+            self._finish(key, item)
+
+    def _failed(self, key: Key, item: _Item, error: Exception) -> None:
+        item.failures += 1
+        ceiling = min(self.backoff_max, self.backoff_base * 2.0 ** min(item.failures - 1, 30))
+        wait = max(ceiling * random.uniform(0.5, 1.0), self.retry_after(error) or 0.0)  # noqa: S311  # jitter
+        item.not_before = self.clock() + wait
+        if not item.urgent:
+            item.due = None
+        self.wake(key)
+        logger.warning("%s/%s: %s; looking again in %.1f s", *key, error, wait)
+
+    def _finish(self, key: Key, item: _Item) -> None:
+        item.running = False
+        self._running -= 1
+        self.last_progress = self.clock()
+        if item.due is not None:
+            self._schedule(item.due, key)
+        else:
+            self._drop_if_idle(key, item)
+        self._changed.set()
+
+    def _drop_if_idle(self, key: Key, item: _Item) -> None:
+        # The interval must still hold for a wake that comes right after this pass.
+        if item.failures == 0 and self.clock() >= item.not_before:
+            del self._items[key]
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a service that is gone, unless a pass is running or wanted."""
+        item = self._items.get(key)
+        if item is not None and not item.running and item.due is None:
+            del self._items[key]

@@ -1,0 +1,34 @@
+"""The Deployment that runs the pods."""
+
+from typing import Any
+
+from gptservice_operator import names
+
+from . import pod
+from .resolved import Resolved
+
+PROGRESS_MARGIN_SECONDS = 120
+"""What image pull and scheduling may take on top of the start-up budget before the Deployment calls it stuck."""
+
+
+def render_deployment(resolved: Resolved) -> dict[str, Any]:
+    """Return the Deployment. Blocks that can be switched are rendered in full, so that they are ours to prune."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": resolved.metadata(names.deployment(resolved.name)),
+        "spec": {
+            "replicas": resolved.replicas,
+            "selector": {"matchLabels": names.selector(resolved.name)},
+            "strategy": _strategy(resolved),
+            "progressDeadlineSeconds": resolved.startup_timeout_seconds + PROGRESS_MARGIN_SECONDS,
+            "revisionHistoryLimit": 5,
+            "template": pod.render_pod_template(resolved),
+        },
+    }
+
+
+def _strategy(resolved: Resolved) -> dict[str, Any]:
+    if resolved.strategy == "Recreate":
+        return {"type": "Recreate"}
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}

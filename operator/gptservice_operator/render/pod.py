@@ -1,0 +1,171 @@
+"""The pod template: Pod Security "restricted", the runtime contract's volumes and probes, the user's scheduling."""
+
+from typing import Any
+
+from gptservice_operator import names
+from gptservice_runtime import contract
+
+from .resolved import Resolved
+
+ENGINE_CONTAINER = "engine"
+FETCH_CONTAINER = "fetch"
+GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
+
+STARTUP_PERIOD_SECONDS = 2
+STARTUP_MARGIN_SECONDS = 30
+"""The runtime ends by itself, with its reason, before the kubelet's startup probe kills it without one."""
+
+_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+_NO_GPU = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+"""Without it, an image built for CUDA sees every GPU of a node whose default runtime is NVIDIA's."""
+
+_FETCH_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
+_SCRATCH_SIZE = "4Gi"
+_SHARED_MEMORY_SIZE = "1Gi"
+
+
+def render_pod_template(resolved: Resolved) -> dict[str, Any]:
+    """Return the Deployment's ``spec.template``."""
+    security: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    if resolved.fs_group is not None:
+        security["fsGroup"] = resolved.fs_group
+    grace = contract.DRAIN_GAP_SECONDS + resolved.drain_timeout_seconds + contract.GRACE_MARGIN_SECONDS
+    return {
+        "metadata": {"labels": names.labels(resolved.name)},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": security,
+            "terminationGracePeriodSeconds": grace,
+            "initContainers": [_fetch_container(resolved)],
+            "containers": [_engine_container(resolved)],
+            "volumes": _volumes(resolved),
+            **_scheduling(resolved),
+        },
+    }
+
+
+def _fetch_container(resolved: Resolved) -> dict[str, Any]:
+    args = [contract.FETCH_COMMAND, contract.URI_FLAG, resolved.source.uri]
+    return {
+        "name": FETCH_CONTAINER,
+        "image": resolved.image,
+        "imagePullPolicy": resolved.image_pull_policy,
+        "command": [contract.COMMAND],
+        "args": [*args, contract.SOURCE_ROOT_FLAG, contract.SOURCE_ROOT],
+        "env": [_NO_GPU],
+        "resources": _FETCH_RESOURCES,
+        "securityContext": _SECURITY,
+        "volumeMounts": [*_source_mount(resolved), {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT}],
+    }
+
+
+def _engine_container(resolved: Resolved) -> dict[str, Any]:
+    return {
+        "name": ENGINE_CONTAINER,
+        "image": resolved.image,
+        "imagePullPolicy": resolved.image_pull_policy,
+        "command": [contract.COMMAND],
+        "args": serve_args(resolved),
+        "env": _env(resolved),
+        "ports": [
+            {"name": "http", "containerPort": contract.ENGINE_PORT, "protocol": "TCP"},
+            {"name": "probes", "containerPort": contract.PROBE_PORT, "protocol": "TCP"},
+        ],
+        "resources": _resources(resolved),
+        "securityContext": _SECURITY,
+        "startupProbe": _probe(
+            contract.READY_PATH,
+            period=STARTUP_PERIOD_SECONDS,
+            failures=-(-(resolved.startup_timeout_seconds + STARTUP_MARGIN_SECONDS) // STARTUP_PERIOD_SECONDS),
+        ),
+        # The runtime weighs its own evidence; the kubelet only passes it on.
+        "readinessProbe": _probe(contract.READY_PATH, period=2, failures=1),
+        "livenessProbe": _probe(contract.LIVE_PATH, period=10, failures=3),
+        "volumeMounts": [
+            *_source_mount(resolved),
+            {"name": "cache", "mountPath": contract.CACHE_ROOT},
+            {"name": "limits", "mountPath": contract.LIMITS_DIRECTORY, "readOnly": True},
+            {"name": "shm", "mountPath": contract.SHARED_MEMORY_ROOT},
+            {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT},
+        ],
+    }
+
+
+def serve_args(resolved: Resolved) -> list[str]:
+    """Return the arguments of the serving container: ours first, the user's after the separator."""
+    args = [contract.SERVE_COMMAND, contract.MODEL_FLAG, resolved.source.path]
+    for name in resolved.served_model_names:
+        args += [contract.SERVED_MODEL_NAME_FLAG, name]
+    numbers = (
+        (contract.TENSOR_PARALLEL_SIZE_FLAG, resolved.gpu.count if resolved.gpu.count > 1 else None),
+        (contract.MAX_MODEL_LEN_FLAG, resolved.context_length),
+        (contract.MAX_TOKENS_FLAG, resolved.max_tokens),
+        (contract.STARTUP_TIMEOUT_FLAG, resolved.startup_timeout_seconds),
+        (contract.DRAIN_TIMEOUT_FLAG, resolved.drain_timeout_seconds),
+    )
+    for flag, value in numbers:
+        if value is not None:
+            args += [flag, str(value)]
+    return [*args, contract.ENGINE_ARGS_SEPARATOR, *resolved.engine_args]
+
+
+def _env(resolved: Resolved) -> list[dict[str, Any]]:
+    env: list[dict[str, Any]] = []
+    if resolved.max_tokens is not None:
+        env.append({"name": contract.MAX_TOKENS_ENV, "value": str(resolved.max_tokens)})
+    if resolved.gpu.count == 0:
+        env.append(_NO_GPU)
+    return [*env, *(variable.model_dump(by_alias=True, exclude_none=True) for variable in resolved.env)]
+
+
+def _resources(resolved: Resolved) -> dict[str, Any]:
+    # Extended resources cannot be overcommitted: request and limit must be equal, and both are ours to prune.
+    gpu = {resolved.gpu.resource_name: str(resolved.gpu.count)} if resolved.gpu.count else {}
+    return {"requests": {**resolved.requests, **gpu}, "limits": {**resolved.limits, **gpu}}
+
+
+def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": contract.PROBE_PORT, "scheme": "HTTP"},
+        "periodSeconds": period,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+        "successThreshold": 1,
+    }
+
+
+def _source_mount(resolved: Resolved) -> list[dict[str, Any]]:
+    if resolved.source.claim is None:
+        return []
+    return [{"name": "source", "mountPath": contract.SOURCE_ROOT, "readOnly": True}]
+
+
+def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
+    volumes: list[dict[str, Any]] = [
+        {"name": "cache", "emptyDir": {"sizeLimit": _SCRATCH_SIZE}},
+        {
+            "name": "limits",
+            "configMap": {"name": names.limits_config_map(resolved.name), "defaultMode": 0o444},
+        },
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _SHARED_MEMORY_SIZE}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": _SCRATCH_SIZE}},
+    ]
+    if resolved.source.claim is not None:
+        claim = {"claimName": resolved.source.claim, "readOnly": True}
+        volumes.append({"name": "source", "persistentVolumeClaim": claim})
+    return volumes
+
+
+def _scheduling(resolved: Resolved) -> dict[str, Any]:
+    fields: dict[str, Any] = resolved.scheduling.model_dump(by_alias=True, exclude_none=True)
+    if resolved.gpu.product is not None:
+        fields["nodeSelector"] = {**fields.get("nodeSelector", {}), GPU_PRODUCT_LABEL: resolved.gpu.product}
+    for constraint in fields.get("topologySpreadConstraints", ()):
+        constraint["labelSelector"] = {"matchLabels": names.selector(resolved.name)}
+    # An empty map or list belongs to nobody after an apply, so that it would look like a difference for ever.
+    return {key: value for key, value in fields.items() if value not in ({}, [])}

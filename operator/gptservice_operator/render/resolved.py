@@ -1,0 +1,71 @@
+"""What a GPTService comes to once catalogue and configuration have been consulted: the input of rendering."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gptservice_operator import names
+from gptservice_operator.api.conditions import Reason
+from gptservice_operator.api.engine import EnvVar
+from gptservice_operator.api.scheduling import Scheduling
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a service cannot be rendered as it is; what runs is left alone."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model is. ``claim`` is the PersistentVolumeClaim of a ``pvc://`` uri; ``path`` is absolute in the pod."""
+
+    uri: str
+    path: str
+    claim: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedGpu:
+    """GPUs of one replica; ``count`` 0 means CPU."""
+
+    count: int
+    resource_name: str
+    product: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """One service, every field decided."""
+
+    namespace: str
+    name: str
+    uid: str
+    source: Source
+    served_model_names: tuple[str, ...]
+    replicas: int
+    strategy: Literal["RollingUpdate", "Recreate"]
+    max_tokens: int | None
+    context_length: int | None
+    max_inflight_requests: int | None
+    gpu: ResolvedGpu
+    requests: dict[str, str]
+    limits: dict[str, str]
+    image: str
+    image_pull_policy: str
+    engine_args: tuple[str, ...]
+    env: tuple[EnvVar, ...]
+    scheduling: Scheduling
+    startup_timeout_seconds: int
+    drain_timeout_seconds: int
+    fs_group: int | None
+
+    def metadata(self, name: str) -> dict[str, Any]:
+        """Return the metadata of a child called ``name``."""
+        return {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": names.labels(self.name),
+            "ownerReferences": [names.owner_reference(self.name, self.uid)],
+        }

@@ -1,0 +1,74 @@
+"""Engine arguments and environment variables that belong to the operator, each with its reason."""
+
+from collections.abc import Iterator, Sequence
+
+_ENGINE_ARGS: dict[str, str] = {
+    "api-key": "keys are set by the service, never in arguments, which anybody can read",
+    "api-server-count": "the pod's own limits and probes count on one API server",
+    "config": "a file could set every other reserved argument",
+    "enable-ssl-refresh": "certificates are watched by the runtime",
+    "grpc": "the Service speaks HTTP",
+    "headless": "a pod without an API server never becomes ready",
+    "host": "the runtime listens where the Service and the probes look",
+    "middleware": "the runtime's own middleware goes there",
+    "model": "use spec.model or spec.modelRef",
+    "port": "the Service and the probes know the port",
+    "root-path": "the warm-up request would not find the API",
+    "served-model-name": "use spec.servedModelNames",
+    "shutdown-timeout": "use spec.drainTimeoutSeconds",
+    "uds": "the Service speaks TCP",
+}
+_ENGINE_ARG_PREFIXES: dict[str, str] = {
+    "data-parallel": "replicas are pods: use spec.replicas",
+    "ssl-": "TLS is set by the service",
+}
+_ENV: dict[str, str] = {
+    "HOME": "the root file system is read-only; the runtime sets it",
+    "MAX_TOKENS": "use spec.maxTokens",
+    "NVIDIA_VISIBLE_DEVICES": "the device plugin sets it",
+    "PATH": "the engine is found there",
+}
+_ENV_PREFIXES: dict[str, str] = {
+    "HF_": "the runtime sets the hub's variables",
+    "LD_": "it would load foreign code into the engine",
+    "PYTHON": "it would load foreign code into the engine",
+    "VLLM_": "the runtime sets the engine's variables",
+}
+_ENV_ALLOWED = frozenset(
+    {
+        "PYTHONHASHSEED",
+        "VLLM_ATTENTION_BACKEND",
+        "VLLM_CPU_KVCACHE_SPACE",
+        "VLLM_CPU_NUM_OF_RESERVED_CPU",
+        "VLLM_CPU_OMP_THREADS_BIND",
+        "VLLM_LOGGING_LEVEL",
+        "VLLM_USE_V1",
+        "VLLM_WORKER_MULTIPROC_METHOD",
+    }
+)
+
+
+def refused_args(args: Sequence[str], field: str) -> Iterator[str]:
+    """Yield a sentence for each reserved argument in the list at ``field``.
+
+    vLLM takes ``--some_flag`` for ``--some-flag``, in any case.
+    """
+    for position, arg in enumerate(args):
+        if not arg.startswith("--"):
+            continue
+        flag = arg[2:].partition("=")[0].partition(".")[0].replace("_", "-").lower()
+        why = _ENGINE_ARGS.get(flag) or _by_prefix(flag, _ENGINE_ARG_PREFIXES)
+        if why is not None:
+            yield f"{field}[{position}]: --{flag} is reserved: {why}"
+
+
+def refused_env(env: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each reserved environment variable."""
+    for name in env:
+        why = _ENV.get(name) or _by_prefix(name, _ENV_PREFIXES)
+        if why is not None and name not in _ENV_ALLOWED:
+            yield f"spec.engine.env[{name}]: the variable is reserved: {why}"
+
+
+def _by_prefix(name: str, reasons: dict[str, str]) -> str | None:
+    return next((why for prefix, why in reasons.items() if name.startswith(prefix)), None)

@@ -1,0 +1,220 @@
+"""The status of a GPTService: a pure function of what was decided and what was observed."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import causes, names
+from .api import conditions
+from .api.body import Body, entries, first, section
+from .api.conditions import Reason
+from .causes import Cause
+from .render import service as k8s_service
+from .render.resolved import Refusal, Resolved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What one pass knows when it has written what it could."""
+
+    service: Body
+    resolved: Resolved | Refusal
+    failure: Cause | None
+    """Why a child could not be written."""
+    deployment: Body | None
+    """The live Deployment, if it is ours."""
+    pods: Sequence[Body]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    desired: int
+    replicas: int
+    updated: int
+    ready: int
+    available: int
+    current: bool
+    """Whether the numbers speak of the Deployment as it was last applied."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pod is of the newest revision and answers, and no other is left."""
+        return (
+            self.current
+            and self.updated == self.desired
+            and self.replicas == self.updated
+            and self.ready >= self.desired
+        )
+
+
+def compute(facts: Facts, now: str) -> dict[str, Any]:
+    """Return the whole status.
+
+    Args:
+        facts: what the pass knows.
+        now: start of the pass, RFC 3339.
+    """
+    counts = _counts(facts)
+    generation = facts.service["metadata"].get("generation", 0)
+    listed = _conditions(facts, counts)
+    old = section(facts.service, "status")
+    status: dict[str, Any] = {
+        "phase": phase(listed, counts.ready),
+        "conditions": [_stamped(condition, old, generation, now) for condition in listed],
+        "observedGeneration": generation,
+        "replicas": counts.replicas,
+        "readyReplicas": counts.ready,
+        "availableReplicas": counts.available,
+        "updatedReplicas": counts.updated,
+        "selector": names.selector_text(facts.service["metadata"]["name"]),
+    }
+    if isinstance(facts.resolved, Resolved):
+        status["endpoint"] = endpoint(facts.resolved)
+        status["effective"] = _effective(facts.resolved)
+    else:
+        # What runs goes on as it was decided before the refused edit.
+        status.update({key: old[key] for key in ("endpoint", "effective") if key in old})
+    return {**status, "lastSyncTime": now}
+
+
+def is_news(status: Body, live: Body | None) -> bool:
+    """Return whether a status has to be written; the time of the pass alone is no reason."""
+    return _without_time(status) != _without_time(live or {})
+
+
+def _without_time(status: Body) -> dict[str, Any]:
+    return {key: value for key, value in status.items() if key != "lastSyncTime"}
+
+
+def endpoint(resolved: Resolved) -> str:
+    """Return the URL of the OpenAI API inside the cluster."""
+    return f"http://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{k8s_service.PORT}"
+
+
+def _effective(resolved: Resolved) -> dict[str, Any]:
+    arguments = json.dumps(resolved.engine_args).encode()
+    return {
+        "uri": resolved.source.uri,
+        "image": resolved.image,
+        "gpuCount": resolved.gpu.count,
+        "gpuResourceName": resolved.gpu.resource_name,
+        "servedModelNames": list(resolved.served_model_names),
+        "argsHash": hashlib.sha256(arguments).hexdigest()[:16],
+    }
+
+
+def _counts(facts: Facts) -> _Counts:
+    desired = section(facts.service, "spec").get("replicas", 1)
+    wanted = desired if isinstance(desired, int) else 0
+    if facts.deployment is None:
+        return _Counts(wanted, 0, 0, 0, 0, current=wanted == 0)
+    live = section(facts.deployment, "status")
+    seen = live.get("observedGeneration", 0) >= facts.deployment["metadata"].get("generation", 0)
+    return _Counts(
+        desired=wanted,
+        replicas=live.get("replicas", 0),
+        updated=live.get("updatedReplicas", 0),
+        ready=live.get("readyReplicas", 0),
+        available=live.get("availableReplicas", 0),
+        current=seen,
+    )
+
+
+_Condition = tuple[str, bool, Reason, str]
+"""Type, whether it holds, reason, message."""
+
+
+def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
+    if isinstance(facts.resolved, Refusal):
+        return _refused(facts.resolved.reason, facts.resolved.message, counts)
+    if facts.failure is not None and facts.failure.reason in (
+        conditions.NAME_CONFLICT,
+        conditions.INVALID_SPEC,
+    ):
+        return _refused(facts.failure.reason, facts.failure.message, counts)
+    accepted: _Condition = (conditions.ACCEPTED, True, conditions.ACCEPTED_OK, "the spec is valid")
+    if counts.desired == 0:
+        return [accepted, *_stopped(facts.failure)]
+    cause = facts.failure or causes.find(facts.pods, facts.deployment)
+    if counts.complete and facts.failure is None:
+        return [accepted, _available(counts), *_all_ready(counts)]
+    cause = cause or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")
+    numbers = f"{counts.ready} of {counts.desired} replicas are ready, {counts.updated} of the newest revision"
+    message = f"{numbers}; {cause.message}"
+    failing = cause.reason.failing
+    return [
+        accepted,
+        _available(counts),
+        (conditions.PROGRESSING, not failing, cause.reason, message),
+        (conditions.DEGRADED, True, cause.reason, cause.message) if failing else _not_degraded(),
+        (conditions.READY, False, cause.reason, message),
+    ]
+
+
+def _refused(reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
+    return [
+        (conditions.ACCEPTED, False, reason, message),
+        _available(counts),
+        (conditions.PROGRESSING, False, reason, message),
+        (conditions.DEGRADED, True, reason, message) if reason.failing else _not_degraded(),
+        (conditions.READY, False, reason, message),
+    ]
+
+
+def _stopped(failure: Cause | None) -> list[_Condition]:
+    message = conditions.STOPPED.message("spec.replicas is 0")
+    kinds = (conditions.AVAILABLE, conditions.PROGRESSING)
+    stopped: list[_Condition] = [(kind, False, conditions.STOPPED, message) for kind in kinds]
+    degraded = _not_degraded()
+    if failure is not None and failure.reason.failing:
+        degraded = (conditions.DEGRADED, True, failure.reason, failure.message)
+    return [*stopped, degraded, (conditions.READY, False, conditions.STOPPED, message)]
+
+
+def _all_ready(counts: _Counts) -> list[_Condition]:
+    message = f"{counts.ready} of {counts.desired} replicas are ready"
+    return [
+        (conditions.PROGRESSING, False, conditions.ALL_REPLICAS_READY, message),
+        _not_degraded(),
+        (conditions.READY, True, conditions.ALL_REPLICAS_READY, message),
+    ]
+
+
+def _available(counts: _Counts) -> _Condition:
+    if counts.ready > 0:
+        return conditions.AVAILABLE, True, conditions.MINIMUM_REPLICAS, "at least one replica answers"
+    return conditions.AVAILABLE, False, conditions.NO_REPLICA, "no replica answers"
+
+
+def _not_degraded() -> _Condition:
+    return conditions.DEGRADED, False, conditions.NOT_DEGRADED, "nothing is known to be wrong"
+
+
+def phase(listed: Sequence[_Condition], ready: int) -> str:
+    """Return the summary for people, from the conditions and whether anything serves."""
+    holds = {kind: value for kind, value, _, _ in listed}
+    reasons = {kind: reason for kind, _, reason, _ in listed}
+    if not holds[conditions.ACCEPTED]:
+        return "Degraded" if ready > 0 else "Pending"
+    if holds[conditions.DEGRADED]:
+        return "Degraded"
+    if reasons[conditions.READY] is conditions.STOPPED:
+        return "Stopped"
+    return "Ready" if holds[conditions.READY] else "Progressing"
+
+
+def _stamped(condition: _Condition, old: Body, generation: int, now: str) -> dict[str, Any]:
+    """The transition time moves only when the condition's status does."""
+    kind, holds, reason, message = condition
+    status = "True" if holds else "False"
+    before = first(entries(old, "conditions"), type=kind)
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason.name,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == status else now,
+    }

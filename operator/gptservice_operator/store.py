@@ -1,0 +1,146 @@
+"""All objects that passes look at, kept in memory as small extracts, and frozen snapshots of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .api import kinds
+from .extract import Entry, EntryKey, Key
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A child as it is in the cluster."""
+
+    uid: str
+    controller_uid: str | None
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that one pass looks at, as it was when the pass began."""
+
+    service: dict[str, Any]
+    models: dict[str, dict[str, Any]]
+    """Catalogue entries that the service may refer to, by name; one that does not exist is left out."""
+    children: dict[tuple[str, str], Observed]
+    """By kind and name."""
+    pods: tuple[dict[str, Any], ...]
+    """Oldest first."""
+
+
+class Store:
+    """Entries by (kind, namespace, name).
+
+    An entry replaces another only if its resourceVersion is newer, and never one known to be deleted, so that
+    watch events, lists and the replies of writes may arrive in any order.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[EntryKey, Entry] = {}
+        self._owned: dict[Key, set[EntryKey]] = {}
+        self._deleted: dict[EntryKey, int] = {}
+        self._touched: dict[EntryKey, int] = {}
+        self._clock = 0
+
+    def mark(self) -> int:
+        """Return a point in time for :meth:`sweep`, later than everything put so far."""
+        self._clock += 1
+        return self._clock
+
+    def put(self, new: Entry) -> bool:
+        """Store an entry; return whether it was news."""
+        self._touched[new.key] = self._clock
+        old = self._entries.get(new.key)
+        if old is not None and old.resource_version >= new.resource_version:
+            return False
+        if self._deleted.get(new.key, -1) >= new.resource_version:
+            return False
+        if old is not None:
+            self._forget(old)
+        self._entries[new.key] = new
+        if new.owner is not None:
+            self._owned.setdefault(new.owner, set()).add(new.key)
+        return True
+
+    def remove(self, gone: Entry) -> bool:
+        """Take out an entry that the API server says is deleted; return whether it was there."""
+        self._deleted[gone.key] = gone.resource_version
+        self._touched[gone.key] = self._clock
+        old = self._entries.get(gone.key)
+        if old is None or old.resource_version > gone.resource_version:
+            return False
+        self._forget(old)
+        return True
+
+    def discard(self, key: EntryKey) -> None:
+        """Forget an entry that a write has shown to be stale."""
+        if key in self._entries:
+            self._forget(self._entries[key])
+
+    def sweep(self, kind: kinds.Kind, listed: Iterable[EntryKey], since: int) -> list[Entry]:
+        """Drop the entries of a kind that a complete list lacks and that nothing touched since it began."""
+        present = set(listed)
+        stale = [
+            entry
+            for key, entry in self._entries.items()
+            if key[0] == kind.name and key not in present and self._touched.get(key, 0) < since
+        ]
+        for entry in stale:
+            self._forget(entry)
+        for memory in (self._deleted, self._touched):
+            for key in [key for key in memory if key[0] == kind.name and key not in self._entries]:
+                if self._touched.get(key, 0) < since:
+                    del memory[key]
+        return stale
+
+    def _forget(self, entry: Entry) -> None:
+        del self._entries[entry.key]
+        if entry.owner is not None:
+            owned = self._owned.get(entry.owner)
+            if owned is not None:
+                owned.discard(entry.key)
+                if not owned:
+                    del self._owned[entry.owner]
+
+    def services(self) -> list[Key]:
+        """Return the keys of all services."""
+        kind = kinds.GPT_SERVICE.name
+        return [entry.owner for key, entry in self._entries.items() if key[0] == kind and entry.owner is not None]
+
+    def count(self, kind: kinds.Kind) -> int:
+        """Return how many objects of a kind are stored."""
+        return sum(1 for key in self._entries if key[0] == kind.name)
+
+    def users_of(self, model_name: str) -> list[Key]:
+        """Return the services that may refer to a catalogue entry."""
+        return [entry.owner for entry in self._entries.values() if model_name in entry.models and entry.owner]
+
+    def service(self, key: Key) -> dict[str, Any] | None:
+        """Return a GPTService, or None if there is none of that name."""
+        entry = self._entries.get((kinds.GPT_SERVICE.name, *key))
+        return None if entry is None else entry.body()
+
+    def snapshot(self, key: Key) -> Snapshot | None:
+        """Return what a pass over a service looks at, or None if there is no such service."""
+        service = self._entries.get((kinds.GPT_SERVICE.name, *key))
+        if service is None:
+            return None
+        owned = [self._entries[entry_key] for entry_key in sorted(self._owned.get(key, ()))]
+        models = {name: self._entries.get((kinds.GPT_MODEL.name, "", name)) for name in service.models}
+        pods = [entry.body() for entry in owned if entry.key[0] == kinds.POD.name]
+        return Snapshot(
+            service=service.body(),
+            models={name: entry.body() for name, entry in models.items() if entry is not None},
+            children={
+                (entry.key[0], entry.key[2]): Observed(entry.uid, entry.controller_uid, entry.body())
+                for entry in owned
+                if entry.key[0] not in (kinds.POD.name, kinds.GPT_SERVICE.name)
+            },
+            pods=tuple(sorted(pods, key=_age)),
+        )
+
+
+def _age(pod: dict[str, Any]) -> tuple[str, str]:
+    return pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]

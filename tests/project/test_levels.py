@@ -35,9 +35,7 @@ def test_counts_come_from_the_report(tmp_path: Path) -> None:
         pytest.param(5, "<testsuite/>", False, False, id="no test was found"),
         pytest.param(5, "<testsuite/>", True, True, id="a level may have no long tests"),
         pytest.param(3, None, False, False, id="pytest broke before it wrote a report"),
-        pytest.param(
-            2, "<testsuite><testcase/></testsuite>", False, False, id="interrupted after a good test"
-        ),
+        pytest.param(2, "<testsuite><testcase/></testsuite>", False, False, id="interrupted after a good test"),
     ],
 )
 def test_a_level_is_good_only_when_pytest_says_so(
@@ -47,9 +45,7 @@ def test_a_level_is_good_only_when_pytest_says_so(
 
 
 def test_the_last_line_is_the_total_over_all_levels() -> None:
-    text = levels.summary(
-        [levels.Outcome("unit", 40, seconds=2), levels.Outcome("api", 2, failed=1, seconds=3)]
-    )
+    text = levels.summary([levels.Outcome("unit", 40, seconds=2), levels.Outcome("api", 2, failed=1, seconds=3)])
     assert text.splitlines()[-1] == "42 passed, 1 failed in 5 s"
 
 

@@ -54,7 +54,7 @@ def wait_usable(cluster: handle.Cluster, *, nodes: int, node_component: processe
         process=node_component,
         log=log,
     )
-    manager = cluster.processes()["kube-controller-manager"]
+    manager = cluster.components()["kube-controller-manager"]
     readiness.wait(
         "default service account",
         lambda: readiness.default_account(cluster.api),

@@ -1,10 +1,23 @@
 """A cluster that has been started: what tests, the demo and the commands do with it."""
 
-from collections.abc import Mapping
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import audit, binaries, controlplane, credentials, network, processes, records, rest
+from e2e.cluster import (
+    audit,
+    binaries,
+    containerd,
+    controlplane,
+    credentials,
+    namespaces,
+    network,
+    processes,
+    records,
+    rest,
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,39 @@ class Cluster:
         """The kubectl binary of the cluster's version."""
         return binaries.tools()["kubectl"].path
 
-    def processes(self) -> Mapping[str, processes.Process]:
+    def components(self) -> Mapping[str, processes.Process]:
         """The components that were started, alive or not, by name."""
         return {process.component: process for process in processes.recorded(self.folder)}
+
+    @property
+    def init(self) -> processes.Process:
+        """Process 1 of a node cluster; raises ValueError for one of profile api, which has no namespaces."""
+        found = self.components().get(namespaces.INIT)
+        if found is None:
+            raise ValueError(f"cluster {self.name} has profile {self.record.spec.profile}: it has no namespaces to enter")
+        return found
+
+    @property
+    def network(self) -> Path:
+        """The network namespace's file; profile api uses the machine's own network."""
+        return Path("/proc/self/ns/net") if self.record.spec.profile == "api" else namespaces.network_of(self.init.pid)
+
+    def run(self, command: Sequence[str]) -> int:
+        """Runs a command where the cluster's names and addresses work, with its KUBECONFIG; returns its status."""
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        return subprocess.run(self._where(command), env=environment, check=False).returncode
+
+    def load_image(self, archive: Path) -> None:
+        """Imports an OCI or Docker archive into the node; raises RuntimeError when containerd refuses it."""
+        ctr = binaries.tools()["ctr"].path
+        command = [str(ctr), f"--address={containerd.SOCKET}", f"--namespace={containerd.NAMESPACE}"]
+        command += ["images", "import", str(archive.absolute())]
+        entered = [*namespaces.entering(self.init.pid), *command]
+        done = subprocess.run(entered, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"importing {archive} into {self.name} failed: {done.stderr.strip()[-500:]}")
+
+    def _where(self, command: Sequence[str]) -> list[str]:
+        if self.record.spec.profile == "api":
+            return list(command)
+        return namespaces.entering_from(self.init.pid, Path.cwd(), command)

@@ -2,9 +2,10 @@
 
 import logging
 import os
-import shutil
+import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from e2e.cluster import (
@@ -13,6 +14,8 @@ from e2e.cluster import (
     controlplane,
     files,
     handle,
+    node_profile,
+    numbers,
     ports,
     prerequisites,
     processes,
@@ -66,7 +69,7 @@ def find(name: str) -> handle.Cluster:
 
 def problems(cluster: handle.Cluster) -> list[str]:
     """What is wrong with a cluster, empty when it is healthy."""
-    ended = [f"{name} has ended" for name, process in cluster.processes().items() if not processes.alive(process)]
+    ended = [f"{name} has ended" for name, process in cluster.components().items() if not processes.alive(process)]
     if ended:
         return ended
     try:
@@ -110,21 +113,42 @@ def _start(spec: records.Spec, programs: Mapping[str, Path]) -> handle.Cluster:
 
 
 def _start_profile(record: records.Record, programs: Mapping[str, Path]) -> handle.Cluster:
+    if record.spec.profile == "node":
+        record = replace(record, number=numbers.claim(record.folder)).save()
+        node_profile.start(handle.Cluster(record), programs)
+        return handle.Cluster(record.in_phase("running"))
     record = ports.assign(record, controlplane.API_PROFILE_PORTS)
     api_profile.start(handle.Cluster(record), programs)
     return handle.Cluster(record.in_phase("running"))
 
 
 def _stop(record: records.Record) -> None:
-    processes.kill(processes.marked(record.folder))
+    _end(record.folder)
+
+
+def _end(folder: Path) -> None:
+    """Ends all that runs and removes what would survive it on the machine, with or without a readable record."""
+    own = _ancestors()
+    processes.kill([process for process in processes.marked(folder) if process.pid not in own])
+    if os.geteuid() == 0:
+        node_profile.remove_traces(folder)
+
+
+def _ancestors() -> set[int]:
+    """This process and those above it: `down` may be called from within `exec`, which carries the mark."""
+    found, pid = set[int](), os.getpid()
+    while pid > 1:
+        found.add(pid)
+        pid = processes.parent(pid)
+    return found
 
 
 def _remove(name: str) -> bool:
     folder = records.Record(records.Spec(name)).folder
     if not folder.exists():
         return False
-    processes.kill([p for p in processes.marked(folder) if p.pid != os.getppid()])
-    shutil.rmtree(folder)
+    _end(folder)
+    subprocess.run(["rm", "-rf", "--", str(folder)], check=True)
     return True
 
 

@@ -159,6 +159,12 @@ def children(pid: int) -> list[int]:
         return []
 
 
+def parent(pid: int) -> int:
+    """The parent's id; 0 when the process is gone."""
+    stat = _stat(pid)
+    return stat.parent if stat else 0
+
+
 def log_tail(log: Path, lines: int = 12) -> str:
     """The end of a log, for an error message."""
     try:
@@ -170,6 +176,7 @@ def log_tail(log: Path, lines: int = 12) -> str:
 @dataclass(frozen=True)
 class _Stat:
     state: str
+    parent: int
     cpu_ticks: int
     started: int
     resident_pages: int
@@ -182,7 +189,7 @@ def _stat(pid: int) -> _Stat | None:
         return None
     # The second field is the program's name in parentheses and may hold anything; field 3 follows the last one.
     fields = text[text.rindex(")") + 2 :].split()
-    return _Stat(fields[0], int(fields[11]) + int(fields[12]), int(fields[19]), int(fields[21]))
+    return _Stat(fields[0], int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[19]), int(fields[21]))
 
 
 def _record(folder: Path, component: str, pid: int, log: Path) -> Process:

@@ -13,7 +13,7 @@ def status(cluster: handle.Cluster) -> tuple[str, bool]:
     lines = [f"cluster {spec.name}: profile {spec.profile}, phase {cluster.record.phase}"]
     lines += [f"kubeconfig {cluster.kubeconfig}", "", f"{'COMPONENT':26}{'PID':>8}{'CPU s':>9}{'RSS MiB':>9}  STATE"]
     total = 0
-    for name, process in cluster.processes().items():
+    for name, process in cluster.components().items():
         usage = processes.usage(process)
         if usage is None:
             lines.append(f"{name:26}{process.pid:>8}{'-':>9}{'-':>9}  ended")

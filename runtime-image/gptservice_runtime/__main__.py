@@ -72,9 +72,7 @@ def _add_serve_flags(serving: argparse.ArgumentParser) -> None:
 
 
 def _add_termination_log_flag(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--termination-log", type=Path, default=contract.TERMINATION_LOG, help=argparse.SUPPRESS
-    )
+    command.add_argument("--termination-log", type=Path, default=contract.TERMINATION_LOG, help=argparse.SUPPRESS)
 
 
 def _add_test_flags(serving: argparse.ArgumentParser) -> None:

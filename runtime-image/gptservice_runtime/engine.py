@@ -119,9 +119,7 @@ def tokens_cap(flag: int | None, inherited: Mapping[str, str]) -> int | None:
     if not value:
         return None
     if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise ValueError(
-            f"environment variable {contract.MAX_TOKENS_ENV} is {value!r}: give a positive integer"
-        )
+        raise ValueError(f"environment variable {contract.MAX_TOKENS_ENV} is {value!r}: give a positive integer")
     return int(value)
 
 

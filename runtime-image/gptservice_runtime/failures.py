@@ -37,9 +37,7 @@ class EngineExit:
             return f"signal {self.signal_number}"
 
 
-def classify(
-    *, ended: EngineExit, phase: contract.Phase, last_output: str, oom_kills: int
-) -> contract.FailureMessage:
+def classify(*, ended: EngineExit, phase: contract.Phase, last_output: str, oom_kills: int) -> contract.FailureMessage:
     """The failure to report; `oom_kills` counts the processes killed for memory since the engine started."""
     lines = [line.rstrip() for line in last_output.splitlines() if line.strip()]
     reason, what = _cause(ended, phase, lines, oom_kills)

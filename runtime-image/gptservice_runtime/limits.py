@@ -21,10 +21,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
-_CHEAP_POSTS = frozenset({"/tokenize", "/detokenize"})
-"""They never reach the engine core. Any other POST counts: a generation route of a later vLLM must too."""
-
-
+_CHEAP_POSTS = frozenset({"/abort_requests", "/detokenize", "/inference/v1/abort_requests", "/ping", "/tokenize"})
+"""They generate nothing. Any other POST counts: a generation route of a later vLLM must too."""
 _DEFAULT_LIMITS_FILE = f"{contract.LIMITS_DIRECTORY}/{contract.LIMITS_FILE}"
 
 
@@ -62,9 +60,7 @@ class LimitFile:
         except ValueError as error:
             _log.warning("%s: %s; the bound stays %s", self._path, error, self._limit)
         else:
-            _log.info(
-                "at most %s requests in flight", "any number of" if self._limit is None else self._limit
-            )
+            _log.info("at most %s requests in flight", "any number of" if self._limit is None else self._limit)
 
 
 def parse_limit(content: bytes) -> int | None:

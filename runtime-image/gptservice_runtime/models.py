@@ -69,9 +69,7 @@ def inspect(path: Path, root: Path) -> int:
             f"UID {os.getuid()} may not read {error.filename}: let everyone or the pod's fsGroup read it",
         ) from error
     except OSError as error:
-        raise ModelError(
-            contract.REASON_MODEL_NOT_FOUND, f"cannot read {error.filename}: {error.strerror}"
-        ) from error
+        raise ModelError(contract.REASON_MODEL_NOT_FOUND, f"cannot read {error.filename}: {error.strerror}") from error
 
 
 def _inspect(path: Path, root: Path) -> int:
@@ -91,9 +89,7 @@ def _inspect_folder(folder: Path, root: Path) -> int:
     files = list(_files(folder, root))
     names = {file.name for file in files if file.parent == folder}
     if _CONFIGURATION not in names:
-        hint = (
-            f"; name one of its {_SINGLE_FILE} files" if any(n.endswith(_SINGLE_FILE) for n in names) else ""
-        )
+        hint = f"; name one of its {_SINGLE_FILE} files" if any(n.endswith(_SINGLE_FILE) for n in names) else ""
         raise ModelError(
             contract.REASON_MODEL_NOT_FOUND, f"{folder} is no model folder: it has no {_CONFIGURATION}{hint}"
         )

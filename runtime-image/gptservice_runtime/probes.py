@@ -11,9 +11,7 @@ STALE_SECONDS = 30
 """Age of the supervisor's last heartbeat from which `/livez` is 503."""
 
 
-def application(
-    state: Callable[[], readiness.Readiness], heartbeat_age: Callable[[], float]
-) -> web.Application:
+def application(state: Callable[[], readiness.Readiness], heartbeat_age: Callable[[], float]) -> web.Application:
     """The two routes; `heartbeat_age` in seconds."""
 
     async def live(_request: web.Request) -> web.Response:

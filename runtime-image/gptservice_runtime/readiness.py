@@ -29,17 +29,13 @@ class Readiness:
 
     def started(self) -> "Readiness":
         """The engine's process runs."""
-        return replace(
-            self, phase=contract.PHASE_LOADING, engine_alive=True, detail="the engine is loading the model"
-        )
+        return replace(self, phase=contract.PHASE_LOADING, engine_alive=True, detail="the engine is loading the model")
 
     def listed(self) -> "Readiness":
         """The engine's API lists every served name."""
         if self.phase != contract.PHASE_LOADING:
             return self
-        return replace(
-            self, phase=contract.PHASE_WARMING_UP, detail="the model is loaded; the warm-up is running"
-        )
+        return replace(self, phase=contract.PHASE_WARMING_UP, detail="the model is loaded; the warm-up is running")
 
     def warmed_up(self) -> "Readiness":
         """The warm-up request was answered; one that comes after SIGTERM changes nothing."""

@@ -118,9 +118,7 @@ class _Supervisor:
 
     def _check(self) -> None:
         try:
-            models.inspect(
-                self._options.engine_options.model, models.root_of(self._options.engine_options.model)
-            )
+            models.inspect(self._options.engine_options.model, models.root_of(self._options.engine_options.model))
         except models.ModelError as error:
             raise self._failed(error.reason, str(error)) from error
         try:
@@ -145,9 +143,7 @@ class _Supervisor:
             message = engine.missing_message(environment.get("PATH", ""))
             raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
         except OSError as error:
-            raise self._failed(
-                contract.REASON_INVALID_IMAGE, f"cannot start {argv[0]}: {error.strerror}"
-            ) from error
+            raise self._failed(contract.REASON_INVALID_IMAGE, f"cannot start {argv[0]}: {error.strerror}") from error
         if not self._stop.is_set():
             self._state = self._state.started()
         return process

@@ -1,0 +1,85 @@
+"""maxInflightRequests over real connections, changed while serving."""
+
+import asyncio
+import os
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gptservice_runtime import contract
+from tests.runtime.harness import Runtime, until
+
+pytestmark = pytest.mark.wiring
+CLIENTS = 50
+
+
+def set_limit(file: Path, content: str) -> None:
+    """As the kubelet does: the new file appears at once, by a rename."""
+    file.parent.mkdir(exist_ok=True)
+    new = file.with_suffix(".new")
+    new.write_text(content)
+    os.replace(new, file)
+
+
+async def burst(runtime: Runtime) -> Counter[int]:
+    """Statuses of CLIENTS requests that all run at the same time."""
+    held = {"standin": {"delay_milliseconds": 1500}}
+    answers = await asyncio.gather(*(runtime.complete(**held) for _ in range(CLIENTS)))
+    return Counter(status for status, _ in answers)
+
+
+async def test_exactly_the_bound_is_served_and_the_bound_changes_live(runtime: Runtime) -> None:
+    set_limit(runtime.limits_file, '{"maxInflightRequests": 8}')
+    runtime.start()
+    await runtime.ready()
+    engine = await runtime.engine_pid()
+    assert await burst(runtime) == {200: 8, 429: CLIENTS - 8}
+    set_limit(runtime.limits_file, '{"maxInflightRequests": 20}')
+    await asyncio.sleep(contract.LIMITS_POLL_SECONDS)
+    assert await burst(runtime) == {200: 20, 429: CLIENTS - 20}
+    set_limit(runtime.limits_file, "{}")
+    await asyncio.sleep(contract.LIMITS_POLL_SECONDS)
+    assert await burst(runtime) == {200: CLIENTS}
+    assert await runtime.engine_pid() == engine, "the engine was restarted"
+
+
+async def test_a_refusal_is_an_openai_error_with_retry_after(runtime: Runtime) -> None:
+    set_limit(runtime.limits_file, '{"maxInflightRequests": 1}')
+    runtime.start()
+    await runtime.ready()
+    started = asyncio.Event()
+    stream = asyncio.create_task(runtime.stream(tokens=40, milliseconds=50, started=started))
+    await started.wait()
+    request = {"model": "main-name", "prompt": "hello"}
+    async with runtime.session.post(runtime.url("/v1/completions"), json=request) as response:
+        assert (response.status, response.headers["Retry-After"]) == (429, "1")
+        error = (await response.json())["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    async with runtime.session.get(runtime.url("/v1/models")) as response:
+        assert response.status == 200, "only generation counts"
+    assert (await stream)[-1] == "[DONE]"
+    assert (await runtime.complete())[0] == 200, "the end of a stream frees its place"
+
+
+async def test_a_client_that_goes_away_frees_its_place(runtime: Runtime) -> None:
+    set_limit(runtime.limits_file, '{"maxInflightRequests": 4}')
+    runtime.start()
+    await runtime.ready()
+    started = [asyncio.Event() for _ in range(4)]
+    streams = [asyncio.create_task(runtime.stream(1000, 50, event)) for event in started]
+    await asyncio.gather(*(event.wait() for event in started))
+    assert (await runtime.complete())[0] == 429
+    for stream in streams:
+        stream.cancel()
+        with suppress(asyncio.CancelledError):
+            await stream
+
+    async def served() -> bool:
+        return (await runtime.complete())[0] == 200
+
+    await until(served, "a free place")
+    held = {"standin": {"delay_milliseconds": 1500}}
+    answers = await asyncio.gather(*(runtime.complete(**held) for _ in range(10)))
+    assert Counter(status for status, _ in answers) == {200: 4, 429: 6}

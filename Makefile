@@ -11,6 +11,7 @@ CACHE := $(or $(GPTSERVICE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gptserv
 UV := $(or $(shell command -v uv),$(CACHE)/bin/uv-$(UV_VERSION)/bin/uv)
 RUN := $(UV) run --locked
 CHART := charts/gptservice-operator
+ROOT := $(filter 0,$(shell id -u))
 NAME ?= demo
 PROFILE ?= node
 # What all targets need before their own work.
@@ -42,7 +43,7 @@ test: $(BOOTSTRAP) ## All levels: unit, wiring, api and, as root, node; ends wit
 
 .PHONY: prerequisites
 prerequisites: $(BOOTSTRAP) ## Say what this machine lacks, and the command that installs it (INSTALL=1 runs it)
-	@$(RUN) python -m e2e.cluster prerequisites $(if $(INSTALL),--install)
+	@$(RUN) python -m e2e.cluster prerequisites --profile $(if $(ROOT),node,api) $(if $(INSTALL),--install)
 
 ##@ Tests by level
 
@@ -90,7 +91,7 @@ type: $(BOOTSTRAP) ## mypy --strict and pyright strict
 
 .PHONY: images
 images: $(BOOTSTRAP) ## Build every image of the demo and the tests into the cache (root)
-	@$(RUN) python -m e2e.cluster.images
+	@$(RUN) python -m e2e.cluster.images build
 
 .PHONY: cluster-up cluster-down
 cluster-up: $(BOOTSTRAP) ## An embedded cluster: NAME=demo PROFILE=node|api

@@ -1,13 +1,12 @@
 """Installs what a platform team would: the operator by its chart, and a namespace's volume with models."""
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from e2e.cluster import paths
 from e2e.kubectl import Kubectl, Object
@@ -35,7 +34,7 @@ class Helm:
         done = subprocess.run(
             [self.program, *arguments, *(["--values", "-"] if values is not None else [])],
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
-            input=None if values is None else yaml.safe_dump(dict(values)),
+            input=None if values is None else json.dumps(values),
             capture_output=True,
             text=True,
             check=False,

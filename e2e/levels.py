@@ -7,6 +7,7 @@ left out, and the last lines say so.
 """
 
 import argparse
+import logging
 import os
 import subprocess
 import sys
@@ -16,7 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.cluster import binaries, prerequisites, records
+from e2e.cluster.images import model, seed
+
 ROOT = Path(__file__).resolve().parent.parent
+# The cluster that a level runs on; the node profile needs all that the api profile needs.
+PROFILES: dict[str, records.Profile] = {"api": "api", "node": "node"}
 REPORTS = ROOT / "build" / "test-reports"
 NO_TESTS_COLLECTED = 5  # pytest.ExitCode
 LEVELS = ("unit", "wiring", "api", "node")
@@ -48,17 +54,36 @@ class Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the levels asked for (default: all) and returns the exit status."""
     options = _parse(sys.argv[1:] if arguments is None else list(arguments))
-    wanted = [level for level in LEVELS if level in (options.levels or LEVELS)]
-    left_out = ["node"] if "node" in wanted and os.geteuid() != 0 else []
-    outcomes = [
-        run_level(level, long=options.long, extra=options.extra) for level in wanted if level not in left_out
-    ]
-    print(summary(outcomes, node_left_out=bool(left_out)))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    asked_for = [level for level in LEVELS if level in (options.levels or LEVELS)]
+    levels = [level for level in asked_for if level != "node" or os.geteuid() == 0]
+    if lacking := lacks(levels):
+        print(lacking, file=sys.stderr)
+        return 1
+    outcomes = [run_level(level, long=options.long, extra=options.extra) for level in levels]
+    print(summary(outcomes, node_left_out=levels != asked_for))
     return 0 if all(o.ok for o in outcomes) and any(o.passed for o in outcomes) else 1
+
+
+def lacks(levels: Sequence[str]) -> str:
+    """What this machine lacks for the levels, and the command that installs it; empty when it lacks nothing."""
+    profile = next((PROFILES[level] for level in reversed(levels) if level in PROFILES), None)
+    missing = prerequisites.missing(profile) if profile else []
+    return prerequisites.describe(missing, profile) if profile and missing else ""
+
+
+def prepare(level: str) -> None:
+    """Builds what the level's clusters are made of; its time counts for no test."""
+    if profile := PROFILES.get(level):
+        binaries.ensure((*binaries.of_profile(profile), binaries.HELM))
+    if level == "node":
+        seed.seed()
+        model.prepared()
 
 
 def run_level(level: str, *, long: bool = False, extra: Sequence[str] = ()) -> Outcome:
     """Runs one level's tests; `long` takes the long ones instead of the others."""
+    prepare(level)
     report = REPORTS / f"{level}{'-long' if long else ''}.xml"
     report.unlink(missing_ok=True)
     print(f"\n== {level} {'(long) ' if long else ''}==", flush=True)
@@ -86,11 +111,7 @@ def summary(outcomes: Sequence[Outcome], *, node_left_out: bool = False) -> str:
     """The closing lines: one per level, what was left out and why, and the total."""
     passed, failed = sum(o.passed for o in outcomes), sum(o.failed for o in outcomes)
     skipped, seconds = sum(o.skipped for o in outcomes), sum(o.seconds for o in outcomes)
-    total = (
-        f"{passed} passed"
-        + (f", {failed} failed" if failed else "")
-        + (f", {skipped} skipped" if skipped else "")
-    )
+    total = f"{passed} passed" + (f", {failed} failed" if failed else "") + (f", {skipped} skipped" if skipped else "")
     broken = [f"{o.level}: {o.broken}" for o in outcomes if o.broken]
     lines = ["", "== summary ==", *map(str, outcomes), *([NODE_NEEDS_ROOT] if node_left_out else []), *broken]
     return "\n".join([*lines, f"{total} in {seconds:.0f} s"])
@@ -105,12 +126,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if "--" in arguments:
         at = arguments.index("--")
         arguments, extra = arguments[:at], arguments[at + 1 :]
-    parser = argparse.ArgumentParser(
-        prog="python -m e2e.levels", description="run test levels, print one total"
-    )
-    parser.add_argument(
-        "levels", nargs="*", metavar="LEVEL", help=f"some of {', '.join(LEVELS)} (default: all)"
-    )
+    parser = argparse.ArgumentParser(prog="python -m e2e.levels", description="run test levels, print one total")
+    parser.add_argument("levels", nargs="*", metavar="LEVEL", help=f"some of {', '.join(LEVELS)} (default: all)")
     parser.add_argument("--long", action="store_true", help="run the long tests instead of the others")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.levels) - set(LEVELS)):

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,9 @@ logger = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status; what went wrong is said in a line or two."""
     options = _parser().parse_args(arguments)
+    # What `timeout`, a CI job or a closing terminal sends is to end it as Ctrl-C does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     logging.basicConfig(level=logging.INFO, format="    %(message)s", stream=sys.stdout)
     commands = {"up": _up, "ask": _ask, "shell": _shell, "down": _down}
     try:

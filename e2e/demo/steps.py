@@ -1,14 +1,15 @@
 """The stages of the demo. Each makes its own part so, whatever is there already."""
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 
 from e2e import client, installation
-from e2e.cluster import binaries, handle, lifecycle, paths, prerequisites, records
-from e2e.cluster.images import catalogue, load, model, seed
+from e2e.cluster import binaries, files, handle, lifecycle, paths, prerequisites, records
+from e2e.cluster.images import catalogue, model, seed
 from e2e.demo import view, watch
 from e2e.demo.timeline import Timeline
 from e2e.kubectl import Kubectl
@@ -21,8 +22,6 @@ QUESTION = "What is the capital of France?"
 EXPECTED = "Paris"
 EXAMPLES = paths.REPOSITORY / "examples"
 READY_TIMEOUT_SECONDS = 900
-# What one replica of the test model takes on a CPU, so that the demo fits a small machine.
-VALUES: dict[str, Any] = {"runtime": {"resources": {"cpu": "500m", "memory": "6Gi"}}}
 
 
 class DemoError(Exception):
@@ -42,22 +41,25 @@ class Demo:
             prerequisites.require("node")
             stage.note = "all there"
         with self.timeline.stage("Kubernetes, containerd, Helm: programs from source") as stage:
-            wanted = (*binaries.NODE_PROFILE, binaries.HELM)
+            wanted = (*binaries.of_profile("node"), binaries.HELM)
             missing = binaries.missing(wanted)
             binaries.ensure(wanted)
             stage.note = f"{len(missing)} built" if missing else "in the cache"
         with self.timeline.stage("Images") as stage:
             missing = [name for name in catalogue.DEPLOYED if not catalogue.archive_path(name).exists()]
-            seed.seed()
+            for name in catalogue.DEPLOYED:
+                catalogue.archive(name)
             stage.note = f"built {', '.join(missing)}" if missing else "in the cache"
-        with self.timeline.stage("Test model, SmolLM2-135M-Instruct"):
-            model.prepared()
+        with self.timeline.stage("Test model, SmolLM2-135M-Instruct") as stage:
+            stage.note = str(model.prepared())
 
     def start(self) -> handle.Cluster:
         """The cluster, with the images of this checkout."""
         with self.timeline.stage("Cluster") as stage:
             cluster = lifecycle.up(CLUSTER)
-            stage.note = f"kubeconfig {cluster.kubeconfig}"
+            renewed = renew_images(cluster)
+            stage.note = f"is up, KUBECONFIG={cluster.kubeconfig}"
+            stage.note += f", {' and '.join(renewed)} loaded anew" if renewed else ""
         return cluster
 
     def install(self, cluster: handle.Cluster) -> None:
@@ -65,7 +67,7 @@ class Demo:
         kubectl = kubectl_of(cluster)
         with self.timeline.stage("helm install, catalogue") as stage:
             helm = installation.Helm(binaries.tools()[binaries.HELM].path, cluster.kubeconfig)
-            helm.install_operator(VALUES)
+            helm.install_operator(values())
             installation.provide_models(kubectl, NAMESPACE)
             kubectl.apply_file(EXAMPLES / "catalogue.yaml")
             stage.note = "operator is up, GPTModel smollm2-135m-instruct is in the catalogue"
@@ -95,6 +97,27 @@ class Demo:
             answer = asyncio.run(_ask(self.console, cluster, question))
             stage.note = f"first words after {answer.first_piece_seconds:.2f} s"
         return answer
+
+
+def values() -> dict[str, Any]:
+    """Values for the chart: what one replica of the test model takes on a CPU, and which build of the operator."""
+    return {
+        "runtime": {"resources": {"cpu": "500m", "memory": "6Gi"}},
+        # The tag is always `dev`: this is what makes another build another pod.
+        "extraEnv": [{"name": "DEMO_OPERATOR_BUILD", "value": catalogue.key("operator")}],
+    }
+
+
+def renew_images(cluster: handle.Cluster) -> list[str]:
+    """Loads the images that were built anew since the cluster was made, and names them."""
+    noted = cluster.folder / "demo-images.json"
+    loaded = json.loads(noted.read_text()) if noted.exists() else seed.read_contents(cluster.folder / "containerd")
+    wanted = {name: catalogue.key(name) for name in catalogue.DEPLOYED}
+    renewed = [name for name, key in wanted.items() if loaded.get(name) != key]
+    for name in renewed:
+        cluster.load_image(catalogue.archive(name))
+    files.write(noted, json.dumps(wanted))
+    return renewed
 
 
 def kubectl_of(cluster: handle.Cluster) -> Kubectl:

@@ -29,9 +29,7 @@ class StoredObjects(Kubectl):
 
 def cluster_with(service: Object, **secrets: str) -> Kubectl:
     stored = StoredObjects(Path("kubectl"), Path("kubeconfig"))
-    data = {
-        name: {"data": {"keys": base64.b64encode(keys.encode()).decode()}} for name, keys in secrets.items()
-    }
+    data = {name: {"data": {"keys": base64.b64encode(keys.encode()).decode()}} for name, keys in secrets.items()}
     objects = {("gptservice", "demo"): service} | {("secret", name): secret for name, secret in data.items()}
     object.__setattr__(stored, "objects", objects)
     return stored
@@ -59,9 +57,7 @@ class Endpoint:
     async def chat(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((request, await request.json()))
         if self.status != 200:
-            return web.json_response(
-                {"error": {"message": "busy"}}, status=self.status, headers={"Retry-After": "1"}
-            )
+            return web.json_response({"error": {"message": "busy"}}, status=self.status, headers={"Retry-After": "1"})
         if not self.asked[-1][1].get("stream"):
             choice = {"message": {"content": "".join(PIECES)}, "finish_reason": "stop"}
             return web.json_response({"choices": [choice], "usage": {"completion_tokens": 8}})

@@ -15,6 +15,11 @@ JUNIT = """<testsuites><testsuite name="pytest">
 </testsuite></testsuites>"""
 
 
+@pytest.fixture(autouse=True)
+def a_machine_that_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "lacks", lambda _: "")
+
+
 def outcome(tmp_path: Path, *, status: int, junit: str | None = None, long: bool = False) -> levels.Outcome:
     report = tmp_path / "report.xml"
     if junit is not None:
@@ -68,6 +73,23 @@ def test_without_root_the_node_level_is_left_out_and_said(
 def test_only_the_node_level_without_root_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert levels.main(["node"]) == 1
+
+
+def test_nothing_runs_while_a_prerequisite_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def lacks(wanted: list[str]) -> str:
+        asked.append(wanted)
+        return "missing: go. Install it with apt-get install golang-go"
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(levels, "lacks", lacks)
+    monkeypatch.setattr(levels, "run_level", lambda *_, **__: pytest.fail("a level ran"))
+    assert levels.main([]) == 1
+    assert "apt-get install golang-go" in capsys.readouterr().err
+    assert asked == [["unit", "wiring", "api"]], "what only the node level needs is not asked of a user without root"
 
 
 def test_a_failing_test_makes_the_run_fail(monkeypatch: pytest.MonkeyPatch) -> None:

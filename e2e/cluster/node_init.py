@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from e2e.cluster import linux, paths
+from e2e.cluster import contents, linux, paths
 
 READY = "node/ready"
 
@@ -54,6 +54,8 @@ def _arrange(folder: Path) -> None:
     _own_system_folders(root)
     for name, target in _PRIVATE.items():
         _bind_new(folder / "node" / name, root / target.removeprefix("/"))
+    for source, target in contents.mounts(folder).items():
+        linux.bind(source, root / str(target).removeprefix("/"), read_only=True)
     models = paths.models()
     if models.is_dir():
         _bind_new(models, root / str(paths.NODE_MODELS).removeprefix("/"), read_only=True)

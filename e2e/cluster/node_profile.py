@@ -29,7 +29,7 @@ def start(cluster: handle.Cluster, binaries: Mapping[str, Path]) -> None:
     number, folder, addresses = cluster.record.number, cluster.folder, cluster.addresses
     group = network.interface(number)
     parts = node.Node(folder, addresses, binaries, group, cluster.record.spec.gpus)
-    contents.clone(parts.containerd_root, contents.images_seeds())
+    contents.prepare(folder, parts.containerd_root, contents.images_seeds().seed())
     hosts = api_profile.server_names(addresses.host)
     credentials.issue(folder, server=addresses.server, hosts=hosts, node=node.NAME)
     files.write(folder / "resolv.conf", node.name_servers(addresses.host))

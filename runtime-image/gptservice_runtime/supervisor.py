@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 _HEARTBEAT_SECONDS = 1.0
 _ABANDON_SECONDS = 2.0
 """Grace for an engine that is stopped before it has served: nothing can be lost."""
-_KILL_MARGIN_SECONDS = 5.0
+KILL_MARGIN_SECONDS = 5.0
 """Beyond the drain time-out, before the engine is killed; after GRACE_MARGIN_SECONDS the kubelet kills us."""
-_LAST_OUTPUT_SECONDS = 0.5
+LAST_OUTPUT_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class _Supervisor:
                 return await self._live(process, deadline)
             finally:
                 process.kill_group()
-                process.drain_output(_LAST_OUTPUT_SECONDS)
+                process.drain_output(LAST_OUTPUT_SECONDS)
 
     async def _live(self, process: child.Child, deadline: float) -> int:
         if not await self._get_ready(process, deadline):
@@ -189,11 +189,11 @@ class _Supervisor:
         _log.info("draining: up to %d s for running requests", budget)
         self._refuse_requests()
         process.terminate()
-        await _first(process.ended, within=budget + _KILL_MARGIN_SECONDS)
+        await _first(process.ended, within=budget + KILL_MARGIN_SECONDS)
         if not process.ended.done():
             raise self._failed(
                 contract.REASON_DRAIN_TIMEOUT,
-                f"the engine was there {_KILL_MARGIN_SECONDS:.0f} s after its drain time-out of {budget} s "
+                f"the engine was there {KILL_MARGIN_SECONDS:.0f} s after its drain time-out of {budget} s "
                 "and was killed: raise drainTimeoutSeconds if requests take longer",
             )
         _log.info("drained: the engine ended with %s", process.ended.result())
@@ -212,7 +212,7 @@ class _Supervisor:
     def _engine_died(self, process: child.Child) -> _FailedError:
         self._state = self._state.engine_died()
         process.kill_group()
-        process.drain_output(_LAST_OUTPUT_SECONDS)
+        process.drain_output(LAST_OUTPUT_SECONDS)
         ended = process.ended.result()
         return _FailedError(
             failures.classify(

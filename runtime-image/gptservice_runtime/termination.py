@@ -1,5 +1,6 @@
 """The termination message: how a container tells the operator why it ended."""
 
+import bisect
 import json
 import logging
 import re
@@ -35,21 +36,23 @@ def mask(text: str, secrets: Iterable[str]) -> str:
 
 def encode_failure(failure: contract.FailureMessage) -> bytes:
     """JSON of at most TERMINATION_MESSAGE_MAX_BYTES; a longer ``message`` keeps its beginning and its end."""
-    message = failure["message"]
-    keep = len(message)
-    while True:
-        shortened = {**failure, "message": _shorten(message, keep)}
-        encoded = json.dumps(shortened, ensure_ascii=False).encode(errors="replace")
-        excess = len(encoded) - contract.TERMINATION_MESSAGE_MAX_BYTES
-        if excess <= 0 or keep == 0:
-            return encoded
-        keep = max(0, min(keep, len(message)) - max(1, excess // 4))
+    whole = _encode(failure, failure["message"])
+    if len(whole) <= contract.TERMINATION_MESSAGE_MAX_BYTES:
+        return whole
+
+    def size(kept: int) -> int:
+        return len(_encode(failure, _shorten(failure["message"], kept)))
+
+    too_long = bisect.bisect_right(range(len(failure["message"])), contract.TERMINATION_MESSAGE_MAX_BYTES, key=size)
+    return _encode(failure, _shorten(failure["message"], too_long - 1))
 
 
-def _shorten(text: str, keep: int) -> str:
-    if len(text) <= keep:
-        return text
-    return f"{text[: keep // 2]} ... {text[len(text) - (keep - keep // 2) :]}"
+def _encode(failure: contract.FailureMessage, message: str) -> bytes:
+    return json.dumps({**failure, "message": message}, ensure_ascii=False).encode(errors="replace")
+
+
+def _shorten(text: str, kept: int) -> str:
+    return f"{text[: kept // 2]} ... {text[len(text) - (kept - kept // 2) :]}"
 
 
 def write_failure(path: Path, failure: contract.FailureMessage, environment: Mapping[str, str]) -> None:

@@ -123,8 +123,8 @@ async def test_orphans_of_the_engine_are_reaped(runtime: Runtime, tmp_path: Path
     folder = tmp_path / "bin"
     folder.mkdir()
     parents = tmp_path / "parents"
-    orphan = f"sleep 0.5; cut -d' ' -f4 /proc/$$/stat >> {parents}"
-    script = f'#!/bin/sh\nfor i in 1 2 3; do (sh -c "{orphan.replace("$", chr(92) + "$")}" &); done\nexec {STANDIN}/vllm "$@"\n'
+    orphan = "sleep 0.5; cut -d' ' -f4 /proc/\\$\\$/stat >> " + str(parents)
+    script = f'#!/bin/sh\nfor i in 1 2 3; do (sh -c "{orphan}" &); done\nexec {STANDIN}/vllm "$@"\n'
     (folder / "vllm").write_text(script)
     (folder / "vllm").chmod(0o755)
     runtime.start(environment={"PATH": f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin"})

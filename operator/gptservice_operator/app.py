@@ -1,4 +1,4 @@
-"""The wiring: which watch feeds what, and the tasks of the process. The only module that imports kopf."""
+"""The wiring: which watch feeds what, and the tasks of the process. With ``watches``, the only module that imports kopf."""
 
 import asyncio
 import datetime
@@ -23,9 +23,11 @@ from .listing import Listing
 from .queue import Queue
 from .reconcile import Reconciler
 from .store import Store
+from .watches import login_traced
 
 logger = logging.getLogger(__name__)
 
+KOPF_STOP_SECONDS = 1.0
 STUCK_SECONDS = 300.0
 """A pass that has been due for so long means that the queue does not move; the liveness probe then fails."""
 
@@ -62,9 +64,6 @@ class App:
     def on_event(self, kind: kinds.Kind, event: Mapping[str, Any]) -> None:
         """Take one event of a watch into the store. No API call; it cannot fail for a well-formed event."""
         entry = extract.entry(kind, event["object"])
-        if event["type"] is None and self.filled:
-            # An initial listing after the start: the watch was cut, and deletions in the gap are never told.
-            self.listing.request(kind)
         news = self.store.remove(entry) if event["type"] == "DELETED" else self.store.put(entry)
         if news:
             self.changed(kind, entry)
@@ -76,17 +75,18 @@ class App:
 
     async def run(self, started: float) -> None:
         """Fill the store, then run passes and resyncs until cancelled."""
-        await self.listing.fill()
-        self.filled = True
-        seconds = time.monotonic() - started
-        metrics.STORE_FILLED.set(seconds)
-        services = self.store.services()
-        logger.info("store filled: %d services, %.2f s after the start", len(services), seconds)
-        self.wake_all()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.listing.run())
+            await self.listing.filled()
+            self._report_filled(time.monotonic() - started)
+            self.wake_all()
             group.create_task(self.queue.run())
-            group.create_task(self.listing.serve_requests())
             group.create_task(self._resync())
+
+    def _report_filled(self, seconds: float) -> None:
+        self.filled = True
+        metrics.STORE_FILLED.set(seconds)
+        logger.info("store filled: %d services, %.2f s after the start", len(self.store.services()), seconds)
 
     async def _resync(self) -> None:
         while True:
@@ -140,7 +140,11 @@ async def _counted(reconciler: Reconciler, key: Key) -> float | None:
 def build_registry(app: App) -> kopf.OperatorRegistry:
     """Return the table of watches: every kind feeds the store, and nothing else happens in a handler."""
     registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(_login)
+
+    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
+        return login_traced(app.listing.request, **kwargs)
+
+    kopf.on.login(registry=registry)(login)
     for kind in kinds.WATCHED:
         group, _, version = kind.api_version.rpartition("/")
 
@@ -159,10 +163,6 @@ def build_registry(app: App) -> kopf.OperatorRegistry:
     return registry
 
 
-def _login(**kwargs: Any) -> Any:
-    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-
-
 def build_settings(config: Config) -> kopf.OperatorSettings:
     """Return kopf's settings: it watches and logs in; it writes nothing."""
     settings = kopf.OperatorSettings()
@@ -173,38 +173,59 @@ def build_settings(config: Config) -> kopf.OperatorSettings:
     settings.networking.request_timeout = config.request_timeout_seconds
     settings.networking.connect_timeout = min(10.0, config.request_timeout_seconds)
     settings.watching.chunk_size = 500
-    settings.process.ultimate_exiting_timeout = 30.0
+    settings.process.ultimate_exiting_timeout = 10.0
+    # Handlers take no time, so nothing is lost by not waiting for them.
+    settings.queueing.idle_timeout = 1.0
+    settings.queueing.exit_timeout = 0.5
     for kind in kinds.WATCHED:
         if kind not in kinds.OWN:
             settings.watching.label_selectors[kind.plural] = names.WATCH_SELECTOR
     return settings
 
 
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report what no task did, but for kopf's watch generators: it leaves them to the loop, which cannot close them."""
+    if "asyncgen" not in context:
+        loop.default_exception_handler(context)
+
+
 async def run(config: Config, started: float) -> None:
     """Run the operator until a signal ends it, or until one of its tasks fails."""
+    asyncio.get_running_loop().set_exception_handler(_on_loop_error)
     agent = f"gptservice-operator/{__version__}"
     cluster = await Cluster.connect(user_agent=agent, request_timeout=config.request_timeout_seconds)
     app = build_app(config, cluster)
+    registry = build_registry(app)
     if config.metrics_port:
         prometheus_client.start_http_server(config.metrics_port)
-    health = f"http://0.0.0.0:{config.health_port}/healthz" if config.health_port else None
-    watches = kopf.operator(
-        registry=build_registry(app),
+    passes = asyncio.create_task(app.run(started), name="passes")
+
+    async def stop_passes(**_: Any) -> None:
+        # kopf would take them for tasks of its own that hang, and wait for them.
+        passes.cancel()
+        await asyncio.wait([passes])
+
+    kopf.on.cleanup(registry=registry)(stop_passes)
+    watches = asyncio.create_task(_watch(config, registry), name="watches")
+    try:
+        done, _ = await asyncio.wait([watches, passes], return_when=asyncio.FIRST_COMPLETED)
+        for task in done - ({passes} if passes.cancelled() else set()):
+            task.result()
+        # kopf forgets to close some of its watch generators and then waits 5 s for what they left behind.
+        await asyncio.wait([watches], timeout=KOPF_STOP_SECONDS)
+    finally:
+        watches.cancel()
+        passes.cancel()
+        await asyncio.gather(watches, passes, return_exceptions=True)
+        await cluster.close()
+
+
+async def _watch(config: Config, registry: kopf.OperatorRegistry) -> None:
+    """Run kopf until a signal ends it."""
+    await kopf.operator(
+        registry=registry,
         settings=build_settings(config),
         standalone=True,
         clusterwide=True,
-        liveness_endpoint=health,
+        liveness_endpoint=f"http://0.0.0.0:{config.health_port}/healthz" if config.health_port else None,
     )
-    tasks = [
-        asyncio.create_task(watches, name="watches"),
-        asyncio.create_task(app.run(started), name="passes"),
-    ]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await cluster.close()

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
-from .render.pod import FETCH_CONTAINER
+from .render.pod import ENGINE_CONTAINER, FETCH_CONTAINER
 
 _PULL_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
 _START_REASONS = frozenset({"RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"})
+_DOING = {FETCH_CONTAINER: "fetching", ENGINE_CONTAINER: "loading"}
 _MAX_MESSAGE = 600
 
 
@@ -59,12 +60,9 @@ def _of_pod(pod: Body) -> Iterator[Cause]:
     if scheduled.get("status") == "False":
         yield _unschedulable(name, str(scheduled.get("message") or "no message"))
         return
-    for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
-        cause = _of_container(name, container)
-        if cause is not None:
-            yield cause
-            return
-    yield _cause(conditions.PODS_STARTING, f"pod {name} is being started")
+    containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
+    found = [cause for container in containers if (cause := _of_container(name, container)) is not None]
+    yield from found or [_cause(conditions.PODS_STARTING, f"pod {name} is being started")]
 
 
 def _unschedulable(name: str, message: str) -> Cause:
@@ -83,8 +81,8 @@ def _of_container(pod: str, container: Body) -> Cause | None:
         return _cause(conditions.SECRET_NOT_FOUND, f"pod {pod}: {_said(waiting)}")
     if waiting.get("reason") in _START_REASONS:
         return _cause(conditions.INVALID_IMAGE, f"pod {pod}: {_said(waiting)}")
-    if section(container, "state", "running"):
-        doing = "fetching" if container.get("name") == FETCH_CONTAINER else "loading"
+    doing = _DOING.get(container.get("name", ""))
+    if doing is not None and "running" in section(container, "state"):
         return _cause(conditions.MODEL_LOADING, f"pod {pod} is {doing} the model")
     return None
 

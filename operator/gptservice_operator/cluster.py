@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import aiohttp
@@ -13,6 +13,7 @@ from kubernetes.aio import config as untyped_config
 
 from . import errors, metrics
 from .api import kinds
+from .api.body import entries
 
 STATUS_MANAGER = "gptservice-operator-status"
 """Field manager of status, apart from the children's so that neither apply prunes the other."""
@@ -73,7 +74,9 @@ class Cluster:
             query["labelSelector"] = label_selector
         while True:
             page = await self._call("GET", kind, kind.path(), query=query, verb="list")
-            yield page["items"]
+            # The items of a built-in kind's list come without these two.
+            header = {"apiVersion": kind.api_version, "kind": kind.name}
+            yield [{**header, **item} for item in page["items"]]
             token = page.get("metadata", {}).get("continue")
             if not token:
                 return
@@ -142,16 +145,27 @@ class Cluster:
         async with asyncio.timeout(self._timeout):
             response = await self._api.call_api(method, url, headers, body)
             text = await response.read()
-        try:
-            reply = json.loads(text or b"{}")
-        except ValueError:
-            reply = {"message": text[:500].decode(errors="replace")}
-        return response.status, reply, response.headers.get("Retry-After")
+        return response.status, _parsed(text, response.status), response.headers.get("Retry-After")
+
+
+def _parsed(text: bytes, status: int) -> Body:
+    """Return the JSON object of a reply; something between us and the API server may have answered in its place."""
+    try:
+        reply = json.loads(text)
+    except ValueError:
+        reply = None
+    if isinstance(reply, dict):
+        return cast("Body", reply)
+    if status < 300:
+        raise errors.Transient(f"the API server's reply is not a JSON object: {text[:100]!r}")
+    return {}
 
 
 def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: str | None) -> errors.OperatorError:
     """Map the API server's answer to one of our kinds of error."""
     what = f"{verb} {kind.name}: {reply.get('message') or f'HTTP {status}'}"
+    if any(cause.get("reason") == "NamespaceTerminating" for cause in entries(reply, "details", "causes")):
+        return errors.Absent(what)
     by_status: dict[int, type[errors.OperatorError]] = {
         400: errors.Invalid,
         401: errors.Waiting,

@@ -45,7 +45,14 @@ def contains(live: Any, wanted: Any, field: str = "") -> bool:
 
 
 def _map_contains(live: Map, wanted: Map, field: str) -> bool:
-    return all(key in live and _same(live[key], value, parent=field, field=key) for key, value in wanted.items())
+    for key, value in wanted.items():
+        if key not in live:
+            # The API server leaves out what is empty.
+            if value not in ("", [], {}):
+                return False
+        elif not _same(live[key], value, parent=field, field=key):
+            return False
+    return True
 
 
 def _same(live: Any, wanted: Any, *, parent: str, field: str) -> bool:

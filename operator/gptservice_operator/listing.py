@@ -1,4 +1,4 @@
-"""Fills the store by paged lists, at the start, at each resync, and after a watch had to begin anew."""
+"""Reads kinds into the store by paged lists: at the start, at each resync, and when a watch had to begin anew."""
 
 import asyncio
 import logging
@@ -14,53 +14,61 @@ from .store import Store
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
+WARN_AFTER_SECONDS = 10.0
 
 
 @dataclass(slots=True)
 class Listing:
-    """Lists kinds into the store and wakes what that changes."""
+    """Reads kinds into the store by paged lists whenever that is asked for.
+
+    It is asked for each time that a watch begins, the first time included: what a watch missed before it began is in
+    a list that is read after that.
+    """
 
     store: Store
     cluster: Cluster
     changed: Callable[[kinds.Kind, Entry], None]
     """Called for each entry that a list brought or took away."""
-    _wanted: dict[kinds.Kind, asyncio.Event] = field(default_factory=dict[kinds.Kind, asyncio.Event])
-
-    async def fill(self) -> None:
-        """List every kind once; go on trying until each has been read."""
-        async with asyncio.TaskGroup() as group:
-            for kind in kinds.WATCHED:
-                group.create_task(self._read_until_done(kind))
-        for kind in kinds.WATCHED:
-            metrics.STORE_OBJECTS.labels(kind.name).set(self.store.count(kind))
+    _wanted: dict[kinds.Kind, asyncio.Event] = field(
+        default_factory=lambda: {kind: asyncio.Event() for kind in kinds.WATCHED}
+    )
+    _read_once: dict[kinds.Kind, asyncio.Event] = field(
+        default_factory=lambda: {kind: asyncio.Event() for kind in kinds.WATCHED}
+    )
 
     def request(self, kind: kinds.Kind) -> None:
-        """Have a kind listed again soon: its watch began anew, so that deletions may have been missed."""
-        self._wanted.setdefault(kind, asyncio.Event()).set()
+        """Have a kind read soon; requests that come before the reading begins are one."""
+        self._wanted[kind].set()
 
-    async def serve_requests(self) -> None:
-        """Read kinds again when asked, until cancelled."""
+    async def filled(self) -> None:
+        """Return when every kind has been read once; say what is missing while that takes long."""
+        for kind in kinds.WATCHED:
+            while not self._read_once[kind].is_set():
+                try:
+                    async with asyncio.timeout(WARN_AFTER_SECONDS):
+                        await self._read_once[kind].wait()
+                except TimeoutError:
+                    hint = "; are the CRDs installed (kubectl apply -f crds/)?" if kind in kinds.OWN else ""
+                    logger.warning("still waiting for the first list of %s%s", kind.plural, hint)
+
+    async def run(self) -> None:
+        """Read kinds when asked, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in kinds.WATCHED:
-                group.create_task(self._serve(kind, self._wanted.setdefault(kind, asyncio.Event())))
+                group.create_task(self._serve(kind))
 
-    async def _serve(self, kind: kinds.Kind, wanted: asyncio.Event) -> None:
+    async def _serve(self, kind: kinds.Kind) -> None:
         while True:
-            await wanted.wait()
-            wanted.clear()
+            await self._wanted[kind].wait()
+            self._wanted[kind].clear()
             await self._read_until_done(kind)
+            self._read_once[kind].set()
 
     async def _read_until_done(self, kind: kinds.Kind) -> None:
         while True:
             try:
                 await self._read(kind)
                 return
-            except errors.Absent:
-                logger.warning(
-                    "%s: the cluster has no such kind; install the CRDs (kubectl apply -f crds/). Trying again in %g s",
-                    kind.name,
-                    RETRY_SECONDS,
-                )
             except errors.OperatorError as error:
                 logger.warning("listing %s: %s; trying again in %g s", kind.name, error, RETRY_SECONDS)
             await asyncio.sleep(RETRY_SECONDS)

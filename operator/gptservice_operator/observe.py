@@ -1,37 +1,63 @@
 """Looks at single objects that the watches do not show."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from . import extract
+from . import errors, extract
 from .api import kinds
 from .cluster import Cluster
 from .plan import ChildKey, Manifest, child_key
 from .store import Observed, Store
 
 
+@dataclass(slots=True)
+class View:
+    """The desired children as they are in the cluster."""
+
+    observed: dict[ChildKey, Observed]
+    absent: set[ChildKey] = field(default_factory=set[ChildKey])
+    unknown: dict[ChildKey, errors.OperatorError] = field(default_factory=dict[ChildKey, errors.OperatorError])
+    """Children that could not be looked at, and why: nothing may be written to them."""
+
+
 async def complete(
-    cluster: Cluster,
-    store: Store,
-    desired: Sequence[Manifest],
-    known: Mapping[ChildKey, Observed],
-    owner_uid: str,
-) -> dict[ChildKey, Observed]:
-    """Return the live object of every desired child that exists.
+    cluster: Cluster, store: Store, desired: Sequence[Manifest], known: Mapping[ChildKey, Observed], owner_uid: str
+) -> View:
+    """Return every desired child's live object, or that there is none.
 
     The watches are filtered by our label, so that a child missing from the store may be there all the same: somebody
     else's, or ours with its label taken off. A forced apply would merge into it, so it is looked at first.
     """
-    observed = dict(known)
+    view = View(dict(known))
     for manifest in desired:
         key = child_key(manifest)
-        if key in observed:
+        if key in view.observed:
             continue
-        kind = kinds.BY_NAME[key[0]]
-        body = await cluster.get(kind, manifest["metadata"]["namespace"], key[1])
-        if body is None:
-            continue
-        entry = extract.entry(kind, body)
-        if entry.controller_uid == owner_uid:
-            store.put(entry)
-        observed[key] = Observed(entry.uid, entry.controller_uid, entry.body())
-    return observed
+        try:
+            await _look(cluster, store, manifest, owner_uid, view)
+        except errors.OperatorError as error:
+            view.unknown[key] = error
+    return view
+
+
+async def _look(cluster: Cluster, store: Store, manifest: Manifest, owner_uid: str, view: View) -> None:
+    key = child_key(manifest)
+    kind = kinds.BY_NAME[key[0]]
+    body = await cluster.get(kind, manifest["metadata"]["namespace"], key[1])
+    if body is None:
+        view.absent.add(key)
+        return
+    entry = extract.entry(kind, body)
+    if entry.controller_uid == owner_uid:
+        store.put(entry)
+    view.observed[key] = Observed(entry.uid, entry.controller_uid, entry.body())
+
+
+async def is_live(cluster: Cluster, namespace: str, name: str, uid: str) -> bool:
+    """Return whether the GPTService still exists.
+
+    Asked before a child is made: where a watch missed the deletion, the child would belong to nobody, be collected,
+    and be made again.
+    """
+    body = await cluster.get(kinds.GPT_SERVICE, namespace, name)
+    return body is not None and body["metadata"]["uid"] == uid and "deletionTimestamp" not in body["metadata"]

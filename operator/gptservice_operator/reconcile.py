@@ -50,17 +50,28 @@ class Reconciler:
     async def _write_children(self, resolved: Resolved, snapshot: Snapshot) -> list[errors.OperatorError]:
         """Write what differs. The failure of one child does not stop the others."""
         desired = render.render(resolved)
+        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved.uid)
         try:
-            observed = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved.uid)
+            if view.absent and not await self._is_live(resolved):
+                return []
         except errors.OperatorError as error:
             return [error]
-        failures: list[errors.OperatorError] = []
-        for action in plan.plan(desired, observed, resolved.uid):
+        failures = list(view.unknown.values())
+        seen = [manifest for manifest in desired if plan.child_key(manifest) not in view.unknown]
+        for action in plan.plan(seen, view.observed, resolved.uid):
             try:
                 await self._write(action)
+            except errors.Absent:
+                pass  # the namespace is being deleted, and the service with it
             except errors.OperatorError as error:
                 failures.append(error)
         return failures
+
+    async def _is_live(self, resolved: Resolved) -> bool:
+        live = await observe.is_live(self.cluster, resolved.namespace, resolved.name, resolved.uid)
+        if not live:
+            self.store.discard((kinds.GPT_SERVICE.name, resolved.namespace, resolved.name))
+        return live
 
     async def _write(self, action: plan.Action) -> None:
         if isinstance(action, plan.Foreign):

@@ -50,7 +50,8 @@ def _union(schema: Schema, definitions: dict[str, Schema]) -> Schema:
         raise ValueError(f"a structural schema cannot express the union {schema}")
     text = structural({**by_type["string"], **outer}, definitions)
     text.pop("type")
-    return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], **text}
+    bounds = {key: by_type["integer"][key] for key in ("minimum", "maximum") if key in by_type["integer"]}
+    return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], **text, **bounds}
 
 
 def _columns(*columns: tuple[str, str, str, int]) -> list[Schema]:

@@ -1,0 +1,51 @@
+"""Logs kopf in with a session that tells when one of its watches begins."""
+
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import kopf
+
+from .api import kinds
+
+_BY_LIST_PATH: dict[str, kinds.Kind] = {kind.path(): kind for kind in kinds.WATCHED}
+
+
+def login_traced(begun: Callable[[kinds.Kind], None], **kwargs: Any) -> kopf.AiohttpSession | None:
+    """Log in as the pod's service account, or by KUBECONFIG.
+
+    kopf lists a kind each time that a watch cannot be continued. It reports the objects that are there, never those
+    that have gone in the meantime, and nothing at all if none is left; so the lists themselves are watched for.
+
+    Args:
+        begun: called when kopf has listed a kind, so that its watch begins.
+        kwargs: what kopf passes to a login handler.
+    """
+    info = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+    if info is None:
+        return None
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+        trust_env=info.trust_env,
+        trace_configs=[_trace(begun)],
+    )
+    return kopf.AiohttpSession(
+        server=info.server,
+        default_namespace=info.default_namespace,
+        priority=info.priority,
+        aiohttp_session=session,
+    )
+
+
+def _trace(begun: Callable[[kinds.Kind], None]) -> aiohttp.TraceConfig:
+    async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
+        query = params.url.query
+        kind = _BY_LIST_PATH.get(params.url.path)
+        if kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
+            begun(kind)
+
+    config = aiohttp.TraceConfig()
+    config.on_request_end.append(on_request_end)
+    return config

@@ -1,5 +1,6 @@
 """What a model on a file system must look like before an engine is started on it."""
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -102,7 +103,7 @@ def _inspect_folder(folder: Path, root: Path) -> int:
     _refuse_missing_shards(folder, names)
     for file in weights:
         _nonempty(file)
-    return sum(file.stat().st_size for file in files)
+    return sum(_readable(file).stat().st_size for file in files)
 
 
 def _files(folder: Path, root: Path) -> Iterator[Path]:
@@ -141,8 +142,14 @@ def _refuse_missing_shards(folder: Path, names: set[str]) -> None:
             )
 
 
+def _readable(file: Path) -> Path:
+    if not os.access(file, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+    return file
+
+
 def _nonempty(file: Path) -> int:
-    if (size := file.stat().st_size) == 0:
+    if (size := _readable(file).stat().st_size) == 0:
         raise ModelError(contract.REASON_MODEL_LOAD_FAILED, f"{file} is empty: copy the model again")
     return size
 

@@ -93,18 +93,19 @@ class Runtime:
         drain_gap: float = 0.2,
         names: Sequence[str] = ("main-name", "other-name"),
         prefix: Sequence[str] = (),
+        python: str = sys.executable,
     ) -> None:
         """Start it; `prefix` is a command that runs the supervisor, `environment` comes on top of a clean one."""
         if not self.model.exists():
             make_model(self.model)
-        command = [*prefix, sys.executable, "-m", "gptservice_runtime", "serve", "--model", str(self.model)]
+        command = [*prefix, python, "-m", "gptservice_runtime", "serve", "--model", str(self.model)]
         for name in names:
             command += ["--served-model-name", name]
         command += ["--startup-timeout", str(startup_timeout), "--drain-timeout", str(drain_timeout)]
         command += ["--drain-gap", str(drain_gap), "--termination-log", str(self.termination_log)]
         command += ["--engine-port", str(self.engine_port), "--probe-port", str(self.probe_port)]
         command += ["--cache-root", str(self.cache_root), "--limits-file", str(self.limits_file), *options]
-        path = f"{STANDIN}:{Path(sys.executable).parent}:/usr/bin:/bin"
+        path = f"{STANDIN}:{Path(python).parent}:/usr/bin:/bin"
         clean = {"PATH": path, "PYTHONPATH": str(PACKAGE_PARENT)}
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self.process = subprocess.Popen(

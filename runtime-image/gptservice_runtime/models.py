@@ -110,7 +110,9 @@ def _files(folder: Path, root: Path) -> Iterator[Path]:
     for entry in sorted(folder.iterdir()):
         _refuse_escape(entry, root)
         if entry.is_dir() and not entry.is_symlink():
-            yield from _files(entry, root)
+            # A closed folder is none of the model's: the root of an ext4 volume has its lost+found.
+            if os.access(entry, os.R_OK | os.X_OK):
+                yield from _files(entry, root)
         elif entry.is_file():
             yield entry
 

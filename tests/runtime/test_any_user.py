@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.runtime.harness import PACKAGE_PARENT, Runtime
+from tests.runtime.harness import PACKAGE_PARENT, Runtime, make_model
 
 pytestmark = [
     pytest.mark.wiring,
@@ -64,6 +64,8 @@ async def runtime() -> AsyncIterator[Runtime]:
 async def test_it_serves_and_drains(runtime: Runtime, gid: int, owner: int) -> None:
     os.chown(runtime.folder, owner, gid)
     runtime.folder.chmod(0o770)
+    make_model(runtime.model)
+    (runtime.model / "lost+found").mkdir(mode=0o700)
     prefix = as_user(gid, runtime.folder)
     runtime.start(prefix=prefix, python=interpreter(prefix), environment={"PYTHONPATH": PYTHONPATH, "HOME": "/"})
     await runtime.ready()

@@ -2,6 +2,6 @@
 
 import sys
 
-from e2e.cluster import cli
+from e2e.cluster.cli import main
 
-sys.exit(cli.main())
+sys.exit(main())

@@ -9,9 +9,7 @@ from e2e.cluster import controlplane, credentials, handle, processes, readiness,
 def start(cluster: handle.Cluster, binaries: Mapping[str, Path]) -> None:
     """Starts everything and returns when all nodes are Ready."""
     around = processes.Surroundings(cluster.folder)
-    credentials.issue(
-        cluster.folder, server=cluster.addresses.server, hosts=server_names(cluster.addresses.host)
-    )
+    credentials.issue(cluster.folder, server=cluster.addresses.server, hosts=server_names(cluster.addresses.host))
     start_control_plane(cluster, binaries, around)
     spec = cluster.record.spec
     simulation.prepare(cluster.api, nodes=spec.nodes, gpus=spec.gpus)
@@ -26,9 +24,7 @@ def server_names(host: str) -> list[str]:
     return list(dict.fromkeys([host, "127.0.0.1", controlplane.API_SERVICE_ADDRESS, "localhost", *service]))
 
 
-def start_control_plane(
-    cluster: handle.Cluster, binaries: Mapping[str, Path], around: processes.Surroundings
-) -> None:
+def start_control_plane(cluster: handle.Cluster, binaries: Mapping[str, Path], around: processes.Surroundings) -> None:
     """Starts etcd, the API server and, once that is ready, the controllers."""
     plane = controlplane.ControlPlane(cluster.folder, cluster.addresses, binaries, cluster.record.spec)
     processes.start(around, "etcd", plane.storage())

@@ -134,9 +134,7 @@ def _linker_flags(module: versions.GoModule) -> str:
 def _run(command: list[str], tool: Tool) -> None:
     environment = go_environment(os.environ, with_c=tool.name in _WITH_C)
     folder = paths.TOOLS / tool.module.name
-    done = subprocess.run(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         tail = "\n".join(done.stderr.splitlines()[-15:])
         raise BuildError(f"building {tool.name} in {folder} failed with status {done.returncode}:\n{tail}")

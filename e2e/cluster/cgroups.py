@@ -21,6 +21,8 @@ class Hierarchy:
 
     root: Path
     unified: bool
+    options: tuple[str, ...] = ()
+    """The mount's options, which under v1 name the controllers."""
 
 
 def hierarchies(mounts: str | None = None) -> list[Hierarchy]:
@@ -28,9 +30,21 @@ def hierarchies(mounts: str | None = None) -> list[Hierarchy]:
     found: list[Hierarchy] = []
     for line in (mounts or _MOUNTS.read_text()).splitlines():
         place, _, kind = line.partition(" - ")
-        kind = kind.split(" ", 1)[0]
+        kind, _, options = kind.split(" ", 2)
         if kind in ("cgroup", "cgroup2"):
-            found.append(Hierarchy(Path(place.split(" ")[4]), kind == "cgroup2"))
+            root = Path(place.split(" ")[4])
+            found.append(Hierarchy(root, kind == "cgroup2", tuple(options.split(","))))
+    return found
+
+
+def controllers() -> set[str]:
+    """The controllers of all mounted trees."""
+    found = set[str]()
+    for hierarchy in hierarchies():
+        if hierarchy.unified:
+            found.update((hierarchy.root / "cgroup.controllers").read_text().split())
+        else:
+            found.update(hierarchy.options)
     return found
 
 

@@ -5,7 +5,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from e2e.cluster import (
     binaries,
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        return int(options.run(options))
+        return cast(int, options.run(options))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -121,38 +122,38 @@ def _build(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.cluster", description="the embedded Kubernetes")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_parser = parser.add_subparsers(required=True, metavar="COMMAND").add_parser
 
-    up = _command(commands, "up", _up, "start a cluster, or say that it runs")
+    up = _command(add_parser, "up", _up, "start a cluster, or say that it runs")
     _profile(up)
-    up.add_argument("--nodes", type=_count(1, 1000), default=None, help="simulated nodes of profile api (3)")
-    up.add_argument("--gpus", type=_count(0, 128), default=0, help="nvidia.com/gpu on each GPU node (0)")
+    up.add_argument("--nodes", type=Count(1, 1000), default=None, help="simulated nodes of profile api (3)")
+    up.add_argument("--gpus", type=Count(0, 128), default=0, help="nvidia.com/gpu on each GPU node (0)")
     up.add_argument("--audit-mode", choices=records.AUDIT_MODES, default="batch")
-    _command(commands, "down", _down, "end a cluster and remove every trace of it")
-    _command(commands, "status", _status, "what runs, with CPU, memory and readiness")
-    _command(commands, "kubeconfig", _kubeconfig, "print the path of the administrator's kubeconfig")
-    load = _command(commands, "load-image", _load_image, "put images into the node")
+    _command(add_parser, "down", _down, "end a cluster and remove every trace of it")
+    _command(add_parser, "status", _status, "what runs, with CPU, memory and readiness")
+    _command(add_parser, "kubeconfig", _kubeconfig, "print the path of the administrator's kubeconfig")
+    load = _command(add_parser, "load-image", _load_image, "put images into the node")
     load.add_argument("image", nargs="+", help="an image's name or the path of an OCI or Docker archive")
-    logs = _command(commands, "logs", _logs, "print a component's log, or name the components")
+    logs = _command(add_parser, "logs", _logs, "print a component's log, or name the components")
     logs.add_argument("component", nargs="?", default="")
-    logs.add_argument("--lines", type=_count(1, 10**9), default=None, help="only the last so many")
-    inside = _command(commands, "exec", _exec, "run a command inside a node cluster's namespaces")
+    logs.add_argument("--lines", type=Count(1, 10**9), default=None, help="only the last so many")
+    inside = _command(add_parser, "exec", _exec, "run a command inside a node cluster's namespaces")
     inside.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
 
-    needs = commands.add_parser("prerequisites", help="name what this machine lacks")
+    needs = add_parser("prerequisites", help="name what this machine lacks")
     needs.set_defaults(run=_prerequisites)
     _profile(needs)
     needs.add_argument("--install", action="store_true", help="install it with apt-get (as root)")
-    build = commands.add_parser("build", help="build the Go programs into the cache")
+    build = add_parser("build", help="build the Go programs into the cache")
     build.set_defaults(run=_build)
     _profile(build)
     return parser
 
 
 def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: object, text: str
+    add_parser: Callable[..., argparse.ArgumentParser], name: str, run: object, text: str
 ) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=text)
+    parser = add_parser(name, help=text)
     parser.set_defaults(run=run)
     parser.add_argument("--name", required=True, help="the cluster's name")
     return parser
@@ -162,7 +163,7 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=records.PROFILES, default="api")
 
 
-class _count:
+class Count:
     """An argument type: a whole number within bounds."""
 
     def __init__(self, low: int, high: int) -> None:

@@ -67,7 +67,5 @@ def issue(folder: Path, *, server: str, hosts: Sequence[str], node: str = "") ->
     for name, (user, groups) in users.items():
         client = authority.issue(name, user, groups=groups)
         path = found.kubeconfig(name)
-        kubeconfigs.write(
-            path, cluster=folder.name, server=server, authority=authority.certificate, client=client
-        )
+        kubeconfigs.write(path, cluster=folder.name, server=server, authority=authority.certificate, client=client)
     return found

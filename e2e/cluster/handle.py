@@ -78,7 +78,9 @@ class Cluster:
         """Process 1 of a node cluster; raises ValueError for one of profile api, which has no namespaces."""
         found = self.components().get(namespaces.INIT)
         if found is None:
-            raise ValueError(f"cluster {self.name} has profile {self.record.spec.profile}: it has no namespaces to enter")
+            raise ValueError(
+                f"cluster {self.name} has profile {self.record.spec.profile}: it has no namespaces to enter"
+            )
         return found
 
     @property

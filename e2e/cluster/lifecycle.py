@@ -61,8 +61,8 @@ def find(name: str) -> handle.Cluster:
         raise ClusterError(f"there is no cluster {name!r}; start it with `python -m e2e.cluster up --name {name}`")
     if record.phase != "running":
         raise ClusterError(
-            f"cluster {name!r} was not started to the end (phase {record.phase}): run "
-            f"`python -m e2e.cluster up --name {name} --profile {record.spec.profile}` again; logs in {record.folder / 'logs'}"
+            f"cluster {name!r} was not started to the end (phase {record.phase}; logs in {record.folder / 'logs'}): "
+            f"run `python -m e2e.cluster up --name {name} --profile {record.spec.profile}` again"
         )
     return handle.Cluster(record)
 

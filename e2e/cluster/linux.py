@@ -37,7 +37,9 @@ def pivot_root(new_root: Path, old_root_inside: Path) -> None:
     """pivot_root(2); raises OSError, and RuntimeError on a processor that this does not know."""
     number = _PIVOT_ROOT.get(os.uname().machine)
     if number is None:
-        raise RuntimeError(f"profile node does not know the processor {os.uname().machine}; it runs on x86_64 and aarch64")
+        raise RuntimeError(
+            f"profile node does not know the processor {os.uname().machine}; it runs on x86_64 and aarch64"
+        )
     done = _libc.syscall(number, str(new_root).encode(), str(old_root_inside).encode())
     _check(done, f"pivot_root to {new_root}")
 

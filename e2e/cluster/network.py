@@ -10,14 +10,14 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any, cast
 
-from e2e.cluster import controlplane
+from e2e.cluster import controlplane, processes
 
 NUMBERS = range(1, 100)
 
 
 def addresses(number: int) -> controlplane.Addresses:
     """Where the control plane of cluster `number` listens: its own network, so every port is the default."""
-    return controlplane.Addresses(inner(number), "0.0.0.0", pod_range(number), controlplane.DEFAULT_PORTS)  # noqa: S104
+    return controlplane.Addresses(inner(number), "0.0.0.0", pod_range(number), controlplane.DEFAULT_PORTS)
 
 
 def outer(number: int) -> str:
@@ -42,8 +42,8 @@ def interface(number: int) -> str:
 
 def in_use(number: int) -> bool:
     """Whether an interface or a route of this machine already has a cluster's addresses."""
-    link = ipaddress.ip_network(f"{outer(number)}/30", strict=False)
-    pods = ipaddress.ip_network(pod_range(number))
+    link = ipaddress.IPv4Network(f"{outer(number)}/30", strict=False)
+    pods = ipaddress.IPv4Network(pod_range(number))
     return any(_collides(route, (link, pods)) for route in _routes()) or interface(number) in _interfaces()
 
 
@@ -74,12 +74,13 @@ def _collides(route: str, wanted: Iterable[ipaddress.IPv4Network]) -> bool:
     """A wider route, such as a VPN's 10.0.0.0/8, is no collision: the more specific one wins."""
     if route == "default":
         return False
-    network = ipaddress.ip_network(route)
-    return isinstance(network, ipaddress.IPv4Network) and any(network.subnet_of(own) for own in wanted)
+    return any(ipaddress.IPv4Network(route).subnet_of(own) for own in wanted)
 
 
 def _routes() -> list[str]:
-    return [str(route["dst"]) for route in _json("-4", "route", "show", "table", "all") if route.get("type") != "broadcast"]
+    return [
+        str(route["dst"]) for route in _json("-4", "route", "show", "table", "all") if route.get("type") != "broadcast"
+    ]
 
 
 def _interfaces() -> set[str]:
@@ -95,7 +96,9 @@ def _ip(*arguments: str) -> None:
 
 
 def _run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # A PATH of our own: a user's may lack the folder of `ip`.
+    environment = {"PATH": processes.Surroundings.search_path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise RuntimeError(f"`{' '.join(command)}` failed with status {done.returncode}: {done.stderr.strip()}")
     return done.stdout

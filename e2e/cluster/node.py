@@ -38,9 +38,7 @@ class Node:
 
     def containerd(self) -> list[str]:
         """containerd, with the bridge network; the runc shim is found on the PATH."""
-        network = files.write(
-            self.folder / "cni" / "10-pods.conflist", containerd.network(self.addresses.pod_range)
-        )
+        network = files.write(self.folder / "cni" / "10-pods.conflist", containerd.network(self.addresses.pod_range))
         settings = containerd.Settings(
             root=self.containerd_root,
             runc=self.binaries["runc"],

@@ -54,8 +54,8 @@ def _arrange(folder: Path) -> None:
     _own_system_folders(root)
     for name, target in _PRIVATE.items():
         _bind_new(folder / "node" / name, root / target.removeprefix("/"))
-    for source, target in contents.mounts(folder).items():
-        linux.bind(source, root / str(target).removeprefix("/"), read_only=True)
+    for snapshot, place in contents.mounts(folder).items():
+        linux.bind(snapshot, root / str(place).removeprefix("/"), read_only=True)
     models = paths.models()
     if models.is_dir():
         _bind_new(models, root / str(paths.NODE_MODELS).removeprefix("/"), read_only=True)
@@ -135,8 +135,12 @@ def _enter(root: Path) -> None:
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SHARED)
 
 
+def _wake(_number: int, _frame: object) -> None:
+    """A signal without a handler of ours would not end the pause."""
+
+
 def _reap_for_ever() -> None:
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _wake)
     while True:
         try:
             os.wait()

@@ -37,9 +37,7 @@ def start(cluster: handle.Cluster, binaries: Mapping[str, Path]) -> None:
     outside = processes.Surroundings(folder, _search_path(binaries), (), tuple(cgroups.create(group)))
     init = namespaces.create(outside)
     network.connect(number, init.pid)
-    inside = processes.Surroundings(
-        folder, outside.search_path, namespaces.entering(init.pid), outside.cgroup_files
-    )
+    inside = processes.Surroundings(folder, outside.search_path, namespaces.entering(init.pid), outside.cgroup_files)
     api_profile.start_control_plane(cluster, binaries, inside)
     _start_node(cluster, parts, inside)
 

@@ -94,9 +94,7 @@ class Authority:
 def issue_service_account_key(folder: Path) -> KeyPair:
     """Writes the key that signs service account tokens (`sa.key`) and its public half (`sa.pub`)."""
     key = ec.generate_private_key(ec.SECP256R1())
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return KeyPair(
         files.write(folder / "sa.pub", public), files.write(folder / "sa.key", _private_pem(key), mode=0o600)
     )

@@ -4,6 +4,7 @@ A process is identified by its id and its start time, so that an id used again i
 carries the cluster's folder in its environment: one whose record was never written is found by that.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -88,8 +89,7 @@ def start(
     done = subprocess.run(
         [*launch, *around.prefix, *command],
         env=around.environment(environment),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         start_new_session=True,
         text=True,
         check=False,
@@ -224,10 +224,8 @@ def _wait_gone(processes: Iterable[Process], seconds: float) -> bool:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _pids() -> list[int]:

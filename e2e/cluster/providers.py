@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from e2e.cluster import files, handle, lifecycle, paths, records, report
+from e2e.cluster.images import catalogue
 
 
 class Unsupported(Exception):
@@ -73,7 +74,9 @@ class Embedded:
         return lifecycle.find(name).kubeconfig
 
     def load_image(self, name: str, image: str) -> None:
-        lifecycle.find(name).load_image(image)
+        cluster = lifecycle.find(name)
+        archive = Path(image)
+        cluster.load_image(archive if archive.is_file() else _archive_of(image))
 
 
 class Kind:
@@ -128,8 +131,18 @@ class Current:
     def kubeconfig(self, name: str) -> Path:
         path = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
         if not path.is_file():
-            raise Unsupported(f"PROVIDER=current needs a kubeconfig for {name}, but {path} is not a file: set KUBECONFIG")
+            raise Unsupported(
+                f"PROVIDER=current needs a kubeconfig for {name}, but {path} is not a file: set KUBECONFIG"
+            )
         return path
 
     def load_image(self, name: str, image: str) -> None:
         raise Unsupported(f"PROVIDER=current cannot put {image} into {name}: push it to a registry the cluster uses")
+
+
+def _archive_of(image: str) -> Path:
+    """The archive of one of our own images, built if its inputs changed."""
+    for name in catalogue.NAMES:
+        if image in (name, catalogue.reference(name)):
+            return catalogue.archive(name)
+    raise ValueError(f"{image!r} is neither a file nor one of our images ({', '.join(catalogue.NAMES)})")

@@ -60,5 +60,5 @@ def _end_of(log: Path | None) -> str:
 
 
 def _is_ready(node: rest.Object) -> bool:
-    conditions = node.get("status", {}).get("conditions") or []
+    conditions: list[dict[str, str]] = node.get("status", {}).get("conditions") or []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -58,7 +58,7 @@ def load(name: str) -> Record | None:
     path = _path(name)
     try:
         content = cast(dict[str, Any], json.loads(path.read_text()))
-        return Record(**{**content, "spec": Spec(**content["spec"])})
+        return Record(Spec(**content.pop("spec")), **content)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

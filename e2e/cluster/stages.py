@@ -192,7 +192,7 @@ def _conditions(*, initialized: bool, ready: bool) -> str:
 
 def _containers(ready: bool, count: str, state: str, kind: str = "container") -> str:
     head = (
-        "- image: {{ $item.image | Quote }}\n  imageID: \"\"\n  name: {{ $item.name | Quote }}\n"
+        '- image: {{ $item.image | Quote }}\n  imageID: ""\n  name: {{ $item.name | Quote }}\n'
         f"  ready: {str(ready).lower()}\n  restartCount: {count}\n"
     )
     return f"{kind}Statuses:\n{{{{ range $index, $item := .spec.{kind}s }}}}\n{head}{state}{{{{ end }}}}\n"

@@ -1,4 +1,4 @@
-"""The wiring: which watch feeds what, and the tasks of the process. With ``watches``, the only module that imports kopf."""
+"""The wiring: which watch feeds what, and the tasks of the process. Only this module and ``watches`` import kopf."""
 
 import asyncio
 import datetime
@@ -64,9 +64,12 @@ class App:
     def on_event(self, kind: kinds.Kind, event: Mapping[str, Any]) -> None:
         """Take one event of a watch into the store. No API call; it cannot fail for a well-formed event."""
         entry = extract.entry(kind, event["object"])
+        before = self.store.get(entry.key)
         news = self.store.remove(entry) if event["type"] == "DELETED" else self.store.put(entry)
         if news:
             self.changed(kind, entry)
+            if before is not None and before.owner != entry.owner:
+                self.changed(kind, before)
 
     def wake_all(self) -> None:
         """Have every service looked at."""
@@ -103,7 +106,10 @@ def build_app(config: Config, cluster: Cluster) -> App:
 
     async def run_pass(key: Key) -> float | None:
         with metrics.PASS_SECONDS.time():
-            return await _counted(reconciler, key)
+            again = await _counted(reconciler, key)
+        if store.service(key) is None:
+            queue.forget(key)
+        return again
 
     queue = Queue(
         run_pass=run_pass,

@@ -13,7 +13,10 @@ from .render.pod import ENGINE_CONTAINER, FETCH_CONTAINER
 _PULL_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
-_START_REASONS = frozenset({"RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"})
+_MISSING = re.compile(r"(secret|configmap).* not found|couldn't find key", re.IGNORECASE)
+_START_REASONS = frozenset(
+    {"CreateContainerConfigError", "RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"}
+)
 _DOING = {FETCH_CONTAINER: "fetching", ENGINE_CONTAINER: "loading"}
 _MAX_MESSAGE = 600
 
@@ -66,18 +69,18 @@ def _of_pod(pod: Body) -> Iterator[Cause]:
 
 
 def _unschedulable(name: str, message: str) -> Cause:
-    reason = conditions.INSUFFICIENT_GPU if re.search(r"Insufficient \S*gpu", message) else conditions.UNSCHEDULABLE
+    reason = conditions.INSUFFICIENT_GPU if re.search(r"Insufficient [\w.-]+/", message) else conditions.UNSCHEDULABLE
     return _cause(reason, f"pod {name}: the scheduler says: {message}")
 
 
 def _of_container(pod: str, container: Body) -> Cause | None:
     waiting = section(container, "state", "waiting")
     ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
-    if ended.get("exitCode"):
+    if ended.get("exitCode") or waiting.get("reason") == "CrashLoopBackOff":
         return _ended(pod, container, ended)
     if waiting.get("reason") in _PULL_REASONS:
         return _cause(conditions.IMAGE_PULL_FAILED, f"pod {pod}: {_said(waiting)}")
-    if waiting.get("reason") == "CreateContainerConfigError":
+    if waiting.get("reason") == "CreateContainerConfigError" and _MISSING.search(_said(waiting)):
         return _cause(conditions.SECRET_NOT_FOUND, f"pod {pod}: {_said(waiting)}")
     if waiting.get("reason") in _START_REASONS:
         return _cause(conditions.INVALID_IMAGE, f"pod {pod}: {_said(waiting)}")

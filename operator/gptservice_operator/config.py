@@ -1,10 +1,16 @@
 """Frozen settings of the operator; the only reader of the environment."""
 
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .api.base import QUANTITY_PATTERN
+
 PREFIX = "GPTSERVICE_"
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 class ConfigError(ValueError):
@@ -89,5 +95,18 @@ def _check_ranges(config: Config) -> None:
     for name in Config.__annotations__:
         value = getattr(config, name)
         least = 0 if name in ("fs_group", "health_port", "metrics_port", "status_interval_seconds") else 1e-3
-        if isinstance(value, (int, float)) and value < least:
-            raise ConfigError(f"{PREFIX}{name.upper()}={value} is too small; the least is {least:g}")
+        if isinstance(value, (int, float)) and not least <= value < math.inf:
+            raise _unusable(name, value, f"a number from {least:g} on")
+    if config.log_level.upper() not in LOG_LEVELS:
+        raise _unusable("log_level", config.log_level, f"one of {', '.join(LOG_LEVELS)}")
+    if config.runtime_image_pull_policy not in PULL_POLICIES:
+        raise _unusable(
+            "runtime_image_pull_policy", config.runtime_image_pull_policy, f"one of {', '.join(PULL_POLICIES)}"
+        )
+    for name in ("runtime_cpu", "runtime_memory"):
+        if not re.match(QUANTITY_PATTERN, getattr(config, name)):
+            raise _unusable(name, getattr(config, name), "a Kubernetes quantity such as 500m or 8Gi")
+
+
+def _unusable(name: str, value: object, wanted: str) -> ConfigError:
+    return ConfigError(f"{PREFIX}{name.upper()}={value} is not {wanted}; correct it in the chart's values")

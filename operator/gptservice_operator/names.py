@@ -24,6 +24,9 @@ _DNS_LABEL = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
 _SUFFIX_ROOM = len("-xxxxxxxx")
 _LIMIT = 63
 
+MAX_SERVICE_NAME = _LIMIT
+"""Longest name of a GPTService: it is a label's value."""
+
 
 def _shortened(name: str, limit: int) -> str:
     """Return a DNS label for any legal object name: readable, and unlike that of every other name."""

@@ -129,7 +129,7 @@ class Queue:
         item.failures += 1
         ceiling = min(self.backoff_max, self.backoff_base * 2.0 ** min(item.failures - 1, 30))
         wait = max(ceiling * random.uniform(0.5, 1.0), self.retry_after(error) or 0.0)  # noqa: S311  # jitter
-        item.not_before = self.clock() + wait
+        item.not_before = max(item.not_before, self.clock() + wait)
         if not item.urgent:
             item.due = None
         self.wake(key)
@@ -141,17 +141,10 @@ class Queue:
         self.last_progress = self.clock()
         if item.due is not None:
             self._schedule(item.due, key)
-        else:
-            self._drop_if_idle(key, item)
         self._changed.set()
 
-    def _drop_if_idle(self, key: Key, item: _Item) -> None:
-        # The interval must still hold for a wake that comes right after this pass.
-        if item.failures == 0 and self.clock() >= item.not_before:
-            del self._items[key]
-
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of a service that is gone, unless a pass is running or wanted."""
+        """Drop what is remembered of a service that is gone, once its pass has ended and unless another is wanted."""
         item = self._items.get(key)
-        if item is not None and not item.running and item.due is None:
+        if item is not None and item.due is None:
             del self._items[key]

@@ -22,6 +22,10 @@ _ENGINE_ARG_PREFIXES: dict[str, str] = {
     "data-parallel": "replicas are pods: use spec.replicas",
     "ssl-": "TLS is set by the service",
 }
+_ENGINE_ARG_ALIASES: dict[str, str] = {
+    "-asc": _ENGINE_ARGS["api-server-count"],
+    "-dp": _ENGINE_ARG_PREFIXES["data-parallel"],
+}
 _ENV: dict[str, str] = {
     "HOME": "the root file system is read-only; the runtime sets it",
     "MAX_TOKENS": "use spec.maxTokens",
@@ -51,24 +55,34 @@ _ENV_ALLOWED = frozenset(
 def refused_args(args: Sequence[str], field: str) -> Iterator[str]:
     """Yield a sentence for each reserved argument in the list at ``field``.
 
-    vLLM takes ``--some_flag`` for ``--some-flag``, in any case.
+    As vLLM's parser does, this takes ``--some_flag`` for ``--some-flag``, ``--no-flag`` for ``--flag``, an unambiguous
+    beginning for the whole flag, and the short aliases.
     """
     for position, arg in enumerate(args):
-        if not arg.startswith("--"):
+        if not arg.startswith("-") or arg.strip("-") == "":
             continue
-        flag = arg[2:].partition("=")[0].partition(".")[0].replace("_", "-").lower()
-        why = _ENGINE_ARGS.get(flag) or _by_prefix(flag, _ENGINE_ARG_PREFIXES)
+        written = arg.partition("=")[0]
+        why = _why_reserved(written.partition(".")[0].replace("_", "-").lower())
         if why is not None:
-            yield f"{field}[{position}]: --{flag} is reserved: {why}"
+            yield f"{field}[{position}]: {written} is reserved: {why}"
+
+
+def _why_reserved(flag: str) -> str | None:
+    if not flag.startswith("--"):
+        return next((why for alias, why in _ENGINE_ARG_ALIASES.items() if flag.startswith(alias)), None)
+    name = flag[2:].removeprefix("no-")
+    for reserved, why in _ENGINE_ARGS.items():
+        if reserved.startswith(name):
+            return why
+    for prefix, why in _ENGINE_ARG_PREFIXES.items():
+        if name.startswith(prefix) or prefix.startswith(name):
+            return why
+    return None
 
 
 def refused_env(env: Sequence[str]) -> Iterator[str]:
     """Yield a sentence for each reserved environment variable."""
     for name in env:
-        why = _ENV.get(name) or _by_prefix(name, _ENV_PREFIXES)
+        why = _ENV.get(name) or next((why for prefix, why in _ENV_PREFIXES.items() if name.startswith(prefix)), None)
         if why is not None and name not in _ENV_ALLOWED:
             yield f"spec.engine.env[{name}]: the variable is reserved: {why}"
-
-
-def _by_prefix(name: str, reasons: dict[str, str]) -> str | None:
-    return next((why for prefix, why in reasons.items() if name.startswith(prefix)), None)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import reserved
+from . import names, reserved
 from .api import conditions, v1
 from .api.conditions import Reason
 from .api.engine import Gpu, Resources
@@ -17,6 +17,9 @@ from .render.resolved import Refusal, Resolved, ResolvedGpu, Source
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 SERVED_SCHEMES = ("pvc://", "file://")
+
+_UNION_BRANCHES = frozenset({"str", "int", "constrained-str", "constrained-int"})
+_MAX_EXPLAINED = 5
 
 T = TypeVar("T")
 
@@ -31,6 +34,9 @@ class RefusedError(Exception):
 
 def parse(body: Mapping[str, Any]) -> v1.GPTServiceSpec | Refusal:
     """Parse a stored object's spec; the cluster's CRD may be older than this operator and let more through."""
+    if len(body["metadata"]["name"]) > names.MAX_SERVICE_NAME:
+        what = f"metadata.name: must be no more than {names.MAX_SERVICE_NAME} characters: it becomes a label"
+        return Refusal(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(what))
     try:
         return v1.GPTServiceSpec.model_validate(body.get("spec") or {})
     except ValidationError as error:
@@ -39,11 +45,12 @@ def parse(body: Mapping[str, Any]) -> v1.GPTServiceSpec | Refusal:
 
 def explain(error: ValidationError, root: str) -> str:
     """Say which fields are wrong and why, for people: ``spec.gpu.count: Input should be ...``."""
-    lines: list[str] = []
-    for issue in error.errors(include_url=False, include_input=False)[:5]:
-        path = ".".join([root, *(str(part) for part in issue["loc"])])
-        lines.append(f"{path}: {issue['msg'].removeprefix('Value error, ')}")
-    return "; ".join(lines)
+    by_path: dict[str, str] = {}
+    for issue in error.errors(include_url=False, include_input=False):
+        # pydantic adds the name of the union's branch to the path.
+        parts = [str(part) for part in issue["loc"] if part not in _UNION_BRANCHES]
+        by_path.setdefault(".".join([root, *parts]), issue["msg"].removeprefix("Value error, "))
+    return "; ".join(f"{path}: {message}" for path, message in list(by_path.items())[:_MAX_EXPLAINED])
 
 
 def resolve(

@@ -66,13 +66,17 @@ class Store:
 
     def remove(self, gone: Entry) -> bool:
         """Take out an entry that the API server says is deleted; return whether it was there."""
-        self._deleted[gone.key] = gone.resource_version
+        self._deleted[gone.key] = max(self._deleted.get(gone.key, -1), gone.resource_version)
         self._touched[gone.key] = self._clock
         old = self._entries.get(gone.key)
         if old is None or old.resource_version > gone.resource_version:
             return False
         self._forget(old)
         return True
+
+    def get(self, key: EntryKey) -> Entry | None:
+        """Return what is stored under a key."""
+        return self._entries.get(key)
 
     def discard(self, key: EntryKey) -> None:
         """Forget an entry that a write has shown to be stale."""

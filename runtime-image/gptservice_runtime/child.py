@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from gptservice_runtime.failures import EngineExit
 
 _CHUNK = 65536
-_TAIL_BYTES = 16384
+_TAIL_BYTES = 65536
 _PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -53,16 +53,25 @@ def arguments(options: EngineOptions) -> list[str]:
 
     The user's arguments come first: in argparse the last value of an option wins, and ours are promises.
     """
-    argv = [EXECUTABLE, "serve", str(options.model), *options.extra_arguments]
-    argv += ["--host", "0.0.0.0", "--port", str(options.port)]  # noqa: S104 - it serves the pod's address
-    argv += ["--middleware", MIDDLEWARE, "--shutdown-timeout", str(options.drain_timeout)]
+    return [
+        *(EXECUTABLE, "serve", str(options.model)),
+        *chosen_arguments(options),
+        *("--host", "0.0.0.0", "--port", str(options.port)),  # noqa: S104 - it serves the pod's address
+        *("--middleware", MIDDLEWARE, "--shutdown-timeout", str(options.drain_timeout)),
+        *("--served-model-name", *options.served_model_names),
+    ]
+
+
+def chosen_arguments(options: EngineOptions) -> list[str]:
+    """The part that comes from the user's spec, and that the user can therefore get wrong."""
+    chosen = list(options.extra_arguments)
     if options.tensor_parallel_size is not None:
-        argv += ["--tensor-parallel-size", str(options.tensor_parallel_size)]
+        chosen += ["--tensor-parallel-size", str(options.tensor_parallel_size)]
     if options.max_model_len is not None:
-        argv += ["--max-model-len", str(options.max_model_len)]
+        chosen += ["--max-model-len", str(options.max_model_len)]
     if options.max_tokens is not None:
-        argv += ["--override-generation-config", json.dumps({"max_new_tokens": options.max_tokens})]
-    return [*argv, "--served-model-name", *options.served_model_names]
+        chosen += ["--override-generation-config", json.dumps({"max_new_tokens": options.max_tokens})]
+    return chosen
 
 
 def environment(inherited: Mapping[str, str], paths: EnginePaths) -> dict[str, str]:

@@ -2,16 +2,22 @@
 
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gptservice_runtime import contract
 
 _LAST_LINES: Final = 12
+_LINE_CHARACTERS: Final = 400
+"""vLLM lists every supported architecture on one line."""
 _ARGPARSE_ERROR = re.compile(r"^\S.*?: error: (?P<error>.+)$")
-_VALIDATION_ERROR = re.compile(r"validation errors? for \w*(?:Config|Args)\b")
+_VALIDATION_ERROR = re.compile(r"validation errors? for \w+$")
+_VALIDATION_DETAIL = re.compile(r"^\s*(?:Value error, )?(?P<error>.+?)(?: \[type=.*)?$")
 _GPU_OUT_OF_MEMORY = re.compile(r"torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory")
 _STARTING: Final = frozenset({contract.PHASE_CHECKING, contract.PHASE_LOADING, contract.PHASE_WARMING_UP})
+
+_Cause = tuple[contract.TerminationReason, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,58 +43,93 @@ class EngineExit:
             return f"signal {self.signal_number}"
 
 
-def classify(*, ended: EngineExit, phase: contract.Phase, last_output: str, oom_kills: int) -> contract.FailureMessage:
-    """The failure to report; `oom_kills` counts the processes killed for memory since the engine started."""
-    lines = [line.rstrip() for line in last_output.splitlines() if line.strip()]
-    reason, what = _cause(ended, phase, lines, oom_kills)
-    message = f"{what}; the engine ended with {ended}"
-    if reason != contract.REASON_INVALID_ENGINE_ARGUMENT and lines:
-        message += "; its last lines: " + "\n".join(lines[-_LAST_LINES:])
-    return {"reason": reason, "message": message, "phase": phase}
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """All that is known when the engine has ended."""
+
+    ended: EngineExit
+    phase: contract.Phase
+    arguments: Sequence[str]
+    """Those of the engine's arguments that came from the user's spec."""
+    last_output: str
+    oom_kills: int
+    """Processes of this container that the kernel killed for memory since the engine started."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The output's lines, without empty ones."""
+        return [line.rstrip() for line in self.last_output.splitlines() if line.strip()]
 
 
-def _cause(
-    ended: EngineExit, phase: contract.Phase, lines: list[str], oom_kills: int
-) -> tuple[contract.TerminationReason, str]:
-    if oom_kills > 0:
-        return contract.REASON_OUT_OF_MEMORY, (
-            f"the kernel killed {oom_kills} process(es) here at the memory limit: raise resources"
-        )
-    if ended.signal_number is not None:
-        return contract.REASON_CRASH_LOOP, "the engine was killed"
-    if ended.code == 2 and (error := _argparse_error(lines)) is not None:
-        return contract.REASON_INVALID_ENGINE_ARGUMENT, f"vllm refused its arguments: {error}"
-    if any(_GPU_OUT_OF_MEMORY.search(line) for line in lines):
-        return (
-            contract.REASON_GPU_OUT_OF_MEMORY,
-            "the GPU's memory is too small for this model and these arguments",
-        )
-    if phase not in _STARTING:
-        return contract.REASON_CRASH_LOOP, "the engine ended without being asked"
-    if (error := _validation_error(lines)) is not None:
-        return contract.REASON_INVALID_ENGINE_ARGUMENT, f"vllm refused its arguments: {error}"
-    return contract.REASON_MODEL_LOAD_FAILED, "the engine ended before the model was served"
-
-
-def _argparse_error(lines: list[str]) -> str | None:
-    for line in reversed(lines):
-        if (match := _ARGPARSE_ERROR.match(line)) is not None:
-            return match["error"]
-    return None
-
-
-def _validation_error(lines: list[str]) -> str | None:
-    """What pydantic says below the line that names one of vLLM's configuration classes."""
-    for number, line in enumerate(lines):
-        if _VALIDATION_ERROR.search(line) is not None:
-            return " ".join(part.strip() for part in lines[number : number + 3])
-    return None
+def classify(evidence: Evidence) -> contract.FailureMessage:
+    """The failure to report."""
+    reason, what = _killed(evidence) or _refused(evidence) or _failed(evidence)
+    message = f"{what}; the engine ended with {evidence.ended}"
+    if reason != contract.REASON_INVALID_ENGINE_ARGUMENT:
+        message += _quote(evidence.lines)
+    return {"reason": reason, "message": message, "phase": evidence.phase}
 
 
 def start_up_budget_used_up(phase: contract.Phase, budget: int, last_output: str) -> contract.FailureMessage:
     """The failure of an engine that was still not serving after `budget` seconds."""
     lines = [line.rstrip() for line in last_output.splitlines() if line.strip()]
-    message = f"not serving after the start-up budget of {budget} s (startupTimeoutSeconds)"
-    if lines:
-        message += "; the engine's last lines: " + "\n".join(lines[-_LAST_LINES:])
+    message = f"not serving after the start-up budget of {budget} s (startupTimeoutSeconds)" + _quote(lines)
     return {"reason": contract.REASON_MODEL_LOAD_FAILED, "message": message, "phase": phase}
+
+
+def _quote(lines: list[str]) -> str:
+    if not lines:
+        return ""
+    return "; the engine's last lines: " + "\n".join(_shorten(line) for line in lines[-_LAST_LINES:])
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= _LINE_CHARACTERS else f"{line[:_LINE_CHARACTERS]} ..."
+
+
+def _killed(evidence: Evidence) -> _Cause | None:
+    if evidence.oom_kills > 0:
+        return contract.REASON_OUT_OF_MEMORY, (
+            f"the kernel killed {evidence.oom_kills} process(es) here at the memory limit: raise resources"
+        )
+    if evidence.ended.signal_number is not None:
+        return contract.REASON_CRASH_LOOP, "the engine was killed"
+    return None
+
+
+def _refused(evidence: Evidence) -> _Cause | None:
+    if evidence.ended.code != 2:
+        return None
+    for line in reversed(evidence.lines):
+        if (match := _ARGPARSE_ERROR.match(line)) is not None:
+            return contract.REASON_INVALID_ENGINE_ARGUMENT, f"vllm refused its arguments: {match['error']}"
+    return None
+
+
+def _failed(evidence: Evidence) -> _Cause:
+    if any(_GPU_OUT_OF_MEMORY.search(line) for line in evidence.lines):
+        return contract.REASON_GPU_OUT_OF_MEMORY, "the GPU's memory is too small for this model and these arguments"
+    if evidence.phase not in _STARTING:
+        return contract.REASON_CRASH_LOOP, "the engine ended without being asked"
+    error = _validation_error(evidence.lines)
+    if error is None:
+        return contract.REASON_MODEL_LOAD_FAILED, "the engine ended before the model was served"
+    if _names_an_argument(error, evidence.arguments):
+        return contract.REASON_INVALID_ENGINE_ARGUMENT, f"vllm refused its arguments: {error}"
+    return contract.REASON_MODEL_LOAD_FAILED, f"vllm refused the model: {error}"
+
+
+def _validation_error(lines: list[str]) -> str | None:
+    """What pydantic says below the last line that names one of vLLM's configuration classes."""
+    for number in range(len(lines) - 2, -1, -1):
+        if _VALIDATION_ERROR.search(lines[number]) is None:
+            continue
+        match = _VALIDATION_DETAIL.match(lines[number + 1])
+        return None if match is None else _shorten(match["error"])
+    return None
+
+
+def _names_an_argument(error: str, arguments: Sequence[str]) -> bool:
+    """Whether an option that was given is the subject: pydantic also reports models that vLLM does not know."""
+    options = [word.partition("=")[0][2:] for word in arguments if word.startswith("--")]
+    return any(re.search(rf"\b{re.escape(option.replace('-', '_'))}\b", error) for option in options)

@@ -213,15 +213,14 @@ class _Supervisor:
         self._state = self._state.engine_died()
         process.kill_group()
         process.drain_output(LAST_OUTPUT_SECONDS)
-        ended = process.ended.result()
-        return _FailedError(
-            failures.classify(
-                ended=ended,
-                phase=self._state.phase,
-                last_output=process.tail.text(),
-                oom_kills=self._oom_kills(),
-            )
+        evidence = failures.Evidence(
+            ended=process.ended.result(),
+            phase=self._state.phase,
+            arguments=engine.chosen_arguments(self._options.engine_options),
+            last_output=process.tail.text(),
+            oom_kills=self._oom_kills(),
         )
+        return _FailedError(failures.classify(evidence))
 
     def _start_up_failed(self, process: child.Child) -> _FailedError:
         budget = self._options.startup_timeout

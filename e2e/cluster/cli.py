@@ -19,9 +19,11 @@ from e2e.cluster import (
     records,
     report,
 )
+from e2e.cluster.images import store
 
 _EXPECTED_ERRORS = (
     binaries.BuildError,
+    store.BuildError,
     lifecycle.ClusterError,
     prerequisites.MissingPrerequisites,
     processes.StartError,

@@ -11,11 +11,12 @@ from pathlib import Path
 from e2e.cluster import (
     api_profile,
     binaries,
+    contents,
     controlplane,
     files,
     handle,
     node_profile,
-    numbers,
+    paths,
     ports,
     prerequisites,
     processes,
@@ -24,6 +25,9 @@ from e2e.cluster import (
     rest,
 )
 
+# How long a cluster whose processes all live may be slow to answer.
+_PATIENCE_SECONDS = 30
+
 logger = logging.getLogger(__name__)
 
 
@@ -31,21 +35,24 @@ class ClusterError(Exception):
     """A cluster is not what the command needs; the message says what to do."""
 
 
-def up(spec: records.Spec) -> handle.Cluster:
+def up(spec: records.Spec, *, seeds: contents.Seeds | None = None) -> handle.Cluster:
     """Returns a usable cluster: the running one if it is healthy, else a new one in its place.
 
     Raises ClusterError when a healthy cluster of that name was started with other options, MissingPrerequisites
     before anything is started, and BuildError, StartError or NotReadyError from the parts; then what was started is
-    gone again and the logs are kept.
+    gone again and the logs are kept. `seeds` makes the node's images, by default all of `e2e.cluster.images`.
     """
+    if spec.profile == "node" and spec.nodes != 1:
+        raise ClusterError(f"profile node has exactly one node, not {spec.nodes}; profile api simulates any number")
     with files.locked(records.lock_path(spec.name)):
-        running = _healthy(spec)
-        if running:
+        if running := _running(spec):
             return running
         prerequisites.require(spec.profile)
         programs = binaries.ensure(binaries.of_profile(spec.profile))
+        # What takes minutes and may fail comes before anything is removed.
+        seed = (seeds or contents.images_seeds()).seed() if spec.profile == "node" else None
         _remove(spec.name)
-        return _start(spec, programs)
+        return _start(spec, programs, seed)
 
 
 def down(name: str) -> bool:
@@ -69,9 +76,8 @@ def find(name: str) -> handle.Cluster:
 
 def problems(cluster: handle.Cluster) -> list[str]:
     """What is wrong with a cluster, empty when it is healthy."""
-    ended = [f"{name} has ended" for name, process in cluster.components().items() if not processes.alive(process)]
-    if ended:
-        return ended
+    if ended := _ended(cluster):
+        return [f"{name} has ended" for name in ended]
     try:
         if not readiness.api_ready(cluster.api):
             return ["the API server is not ready"]
@@ -82,12 +88,13 @@ def problems(cluster: handle.Cluster) -> list[str]:
     return []
 
 
-def _healthy(spec: records.Spec) -> handle.Cluster | None:
+def _running(spec: records.Spec) -> handle.Cluster | None:
+    """The healthy cluster of that name, if there is one."""
     try:
         record = records.load(spec.name)
     except ValueError:
         return None
-    if record is None or record.phase != "running" or problems(handle.Cluster(record)):
+    if record is None or record.phase != "running" or not _recovers(handle.Cluster(record)):
         return None
     if record.spec != spec:
         raise ClusterError(
@@ -98,58 +105,62 @@ def _healthy(spec: records.Spec) -> handle.Cluster | None:
     return handle.Cluster(record)
 
 
-def _start(spec: records.Spec, programs: Mapping[str, Path]) -> handle.Cluster:
+def _recovers(cluster: handle.Cluster) -> bool:
+    """Whether a cluster is healthy, now or soon: a busy machine is no reason to throw one away."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while wrong := problems(cluster):
+        if _ended(cluster) or time.monotonic() > deadline:
+            logger.info("cluster %s is replaced: %s", cluster.name, "; ".join(wrong))
+            return False
+        time.sleep(1)
+    return True
+
+
+def _ended(cluster: handle.Cluster) -> list[str]:
+    return [name for name, process in cluster.components().items() if not processes.alive(process)]
+
+
+def _start(spec: records.Spec, programs: Mapping[str, Path], seed: Path | None) -> handle.Cluster:
     started = time.monotonic()
     record = records.Record(spec).save()
     try:
-        cluster = _start_profile(record, programs)
+        cluster = _start_profile(record, programs, seed)
     except BaseException:
         # Ctrl-C too: nothing half started stays behind, and the record says that this one is not to be used.
-        _stop(record)
+        _end(record.folder)
         record.in_phase("failed")
         raise
     logger.info("cluster %s is up after %.1f s", spec.name, time.monotonic() - started)
     return cluster
 
 
-def _start_profile(record: records.Record, programs: Mapping[str, Path]) -> handle.Cluster:
-    if record.spec.profile == "node":
-        record = replace(record, number=numbers.claim(record.folder)).save()
-        node_profile.start(handle.Cluster(record), programs)
+def _start_profile(record: records.Record, programs: Mapping[str, Path], seed: Path | None) -> handle.Cluster:
+    if seed:
+        record = replace(record, number=node_profile.claim_number(record.folder)).save()
+        node_profile.start(handle.Cluster(record), programs, seed)
         return handle.Cluster(record.in_phase("running"))
     record = ports.assign(record, controlplane.API_PROFILE_PORTS)
     api_profile.start(handle.Cluster(record), programs)
     return handle.Cluster(record.in_phase("running"))
 
 
-def _stop(record: records.Record) -> None:
-    _end(record.folder)
+def _end(folder: Path) -> bool:
+    """Ends all that runs for a cluster and removes what would survive it on the machine; False if there was nothing.
 
-
-def _end(folder: Path) -> None:
-    """Ends all that runs and removes what would survive it on the machine, with or without a readable record."""
-    own = _ancestors()
-    processes.kill([process for process in processes.marked(folder) if process.pid not in own])
-    if os.geteuid() == 0:
-        node_profile.remove_traces(folder)
-
-
-def _ancestors() -> set[int]:
-    """This process and those above it: `down` may be called from within `exec`, which carries the mark."""
-    found, pid = set[int](), os.getpid()
-    while pid > 1:
-        found.add(pid)
-        pid = processes.parent(pid)
-    return found
+    Needs no record: that may be damaged, or gone with the folder.
+    """
+    running = processes.marked(folder)
+    processes.kill(running)
+    # Only root can have made namespaces and what comes with them.
+    traces = os.geteuid() == 0 and node_profile.remove_traces(folder)
+    return bool(running) or traces
 
 
 def _remove(name: str) -> bool:
-    folder = records.Record(records.Spec(name)).folder
-    if not folder.exists():
-        return False
-    _end(folder)
+    folder = paths.cluster(name)
+    found = _end(folder) or folder.exists()
     subprocess.run(["rm", "-rf", "--", str(folder)], check=True)
-    return True
+    return found
 
 
 def _describe(spec: records.Spec) -> str:

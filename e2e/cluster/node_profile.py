@@ -24,12 +24,12 @@ from e2e.cluster import (
 )
 
 
-def start(cluster: handle.Cluster, binaries: Mapping[str, Path]) -> None:
-    """Starts everything and returns when the node is Ready and pods can be created."""
+def start(cluster: handle.Cluster, binaries: Mapping[str, Path], seed: Path) -> None:
+    """Starts everything, with the images of `seed`, and returns when the node is Ready and pods can be created."""
     number, folder, addresses = cluster.record.number, cluster.folder, cluster.addresses
     group = network.interface(number)
     parts = node.Node(folder, addresses, binaries, group, cluster.record.spec.gpus)
-    contents.prepare(folder, parts.containerd_root, contents.images_seeds().seed())
+    contents.prepare(folder, parts.containerd_root, seed)
     hosts = api_profile.server_names(addresses.host)
     credentials.issue(folder, server=addresses.server, hosts=hosts, node=node.NAME)
     files.write(folder / "resolv.conf", node.name_servers(addresses.host))
@@ -42,15 +42,29 @@ def start(cluster: handle.Cluster, binaries: Mapping[str, Path]) -> None:
     _start_node(cluster, parts, inside)
 
 
-def remove_traces(folder: Path) -> None:
+def claim_number(folder: Path) -> int:
+    """Takes a number for the cluster in `folder`, after clearing those whose clusters' folders were removed by hand."""
+    for number in numbers.abandoned():
+        _clear(number)
+    return numbers.claim(folder)
+
+
+def remove_traces(folder: Path) -> bool:
     """Ends what runs for the cluster in `folder` and removes its interface, routes, addresses and control groups.
 
-    Works from any state; mounts and firewall rules need no hand: they are gone with the namespaces.
+    Works from any state; False when there was nothing. Mounts and firewall rules need no hand: they are gone with
+    the namespaces.
     """
-    for number in numbers.held_by(folder):
-        cgroups.remove(network.interface(number))
-        network.disconnect(number)
-        numbers.release(number)
+    held = numbers.held_by(folder)
+    for number in held:
+        _clear(number)
+    return bool(held)
+
+
+def _clear(number: int) -> None:
+    cgroups.remove(network.interface(number))
+    network.disconnect(number)
+    numbers.release(number)
 
 
 def _start_node(cluster: handle.Cluster, parts: node.Node, inside: processes.Surroundings) -> None:

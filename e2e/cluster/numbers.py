@@ -20,7 +20,7 @@ def claim(folder: Path) -> int:
             if _owner(number) == folder:
                 return number
         for number in network.NUMBERS:
-            if _is_free(number) and not network.in_use(number):
+            if _owner(number) is None and not network.in_use(number):
                 files.write(_CLAIMS / str(number), str(folder))
                 return number
     raise RuntimeError(
@@ -34,14 +34,14 @@ def held_by(folder: Path) -> list[int]:
     return [number for number in network.NUMBERS if _owner(number) == folder]
 
 
+def abandoned() -> list[int]:
+    """Numbers whose cluster's folder is gone: it was removed by hand."""
+    return [number for number in network.NUMBERS if (owner := _owner(number)) and not owner.exists()]
+
+
 def release(number: int) -> None:
     """Gives a number back, once nothing of the cluster is left."""
     (_CLAIMS / str(number)).unlink(missing_ok=True)
-
-
-def _is_free(number: int) -> bool:
-    """A claim whose cluster's folder was removed by hand still stands for cgroups: not free, but a rare case."""
-    return not (_CLAIMS / str(number)).exists()
 
 
 def _owner(number: int) -> Path | None:

@@ -47,7 +47,7 @@ def api_ready(api: rest.ApiClient) -> bool:
 def nodes_ready(api: rest.ApiClient, count: int) -> bool:
     """Whether there are `count` nodes and all are Ready."""
     items = api.get("/api/v1/nodes")["items"]
-    return len(items) >= count and all(_is_ready(item) for item in items)
+    return len(items) >= count and all(is_ready(item) for item in items)
 
 
 def default_account(api: rest.ApiClient) -> bool:
@@ -59,6 +59,7 @@ def _end_of(log: Path | None) -> str:
     return f"\n{log} ends with:\n{processes.log_tail(log)}" if log else ""
 
 
-def _is_ready(node: rest.Object) -> bool:
+def is_ready(node: rest.Object) -> bool:
+    """Whether a Node object is Ready."""
     conditions: list[dict[str, str]] = node.get("status", {}).get("conditions") or []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -1,0 +1,219 @@
+"""What has to be written, for every kind of child: the desired manifest against what is live."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gptservice_operator import names, plan, render
+from gptservice_operator.plan import Apply, Foreign
+from gptservice_operator.store import Observed
+from tests.operator import builders
+from tests.operator.builders import Body
+
+OWNER = builders.uid_of("GPTService", "chat")
+CHILDREN = ("ConfigMap", "Deployment", "Service")
+
+Edit = Callable[[Body], None]
+
+
+def desired(kind: str, **spec: Any) -> Body:
+    """Return the manifest of one child of a service whose spec has these further fields."""
+    decided = builders.resolved({"model": "pvc://models/m", "engine": {"env": [{"name": "A", "value": "1"}]}, **spec})
+    (manifest,) = [manifest for manifest in render.render(decided) if manifest["kind"] == kind]
+    return manifest
+
+
+def observed(body: Body) -> Observed:
+    return Observed(body["metadata"]["uid"], names.controller_uid(body["metadata"]), body)
+
+
+def actions(manifest: Body, live: Body | None) -> list[plan.Action]:
+    known = {} if live is None else {plan.child_key(live): observed(live)}
+    return plan.plan([manifest], known, OWNER)
+
+
+def applied(manifest: Body) -> Body:
+    """Return the live object after its manifest was applied as a pass does."""
+    return builders.live(plan.with_hash(manifest))
+
+
+def set_at(*path: Any, value: Any) -> Edit:
+    def edit(body: Body) -> None:
+        target: Any = body
+        for part in path[:-1]:
+            target = target[part]
+        target[path[-1]] = value
+
+    return edit
+
+
+def delete_at(*path: Any) -> Edit:
+    def edit(body: Body) -> None:
+        target: Any = body
+        for part in path[:-1]:
+            target = target[part]
+        del target[path[-1]]
+
+    return edit
+
+
+def append_to(*path: Any, item: Any) -> Edit:
+    def edit(body: Body) -> None:
+        target: Any = body
+        for part in path:
+            target = target[part]
+        target.insert(0, item)
+
+    return edit
+
+
+POD = ("spec", "template", "spec")
+ENGINE = (*POD, "containers", 0)
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_an_absent_child_is_applied_whole_and_without_a_uid(kind: str) -> None:
+    manifest = desired(kind)
+    (action,) = actions(manifest, None)
+    assert action == Apply(plan.with_hash(manifest), uid=None)
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_nothing_is_written_when_all_is_as_wanted(kind: str) -> None:
+    assert actions(desired(kind), applied(desired(kind))) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        pytest.param("Deployment", {"replicas": 1}, {"replicas": 3}, id="replicas changed"),
+        pytest.param("Deployment", {}, {"maxTokens": 64}, id="a field added"),
+        pytest.param("Deployment", {"maxTokens": 64}, {}, id="a field removed: only the hash can tell"),
+        pytest.param(
+            "Deployment", {"upgradeStrategy": "RollingUpdate"}, {"upgradeStrategy": "Recreate"}, id="a block switched"
+        ),
+        pytest.param("Deployment", {"gpu": {"count": 2}}, {"gpu": {"count": 0}}, id="a GPU request removed"),
+        pytest.param("ConfigMap", {}, {"maxInflightRequests": 8}, id="a limit set"),
+        pytest.param("ConfigMap", {"maxInflightRequests": 8}, {}, id="a limit lifted"),
+    ],
+)
+def test_a_changed_spec_is_applied_with_the_live_uid(kind: str, before: Body, after: Body) -> None:
+    live = applied(desired(kind, **before))
+    (action,) = actions(desired(kind, **after), live)
+    assert action == Apply(plan.with_hash(desired(kind, **after)), uid=live["metadata"]["uid"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "edit"),
+    [
+        pytest.param("Deployment", set_at("spec", "replicas", value=7), id="scaled by hand"),
+        pytest.param("Deployment", set_at(*ENGINE, "image", value="nginx"), id="another image"),
+        pytest.param("Deployment", append_to(*ENGINE, "args", item="--evil"), id="an argument added"),
+        pytest.param("Deployment", set_at(*ENGINE, "env", value=[]), id="variables removed"),
+        pytest.param("Deployment", set_at(*POD, "automountServiceAccountToken", value=True), id="token mounted"),
+        pytest.param("Deployment", delete_at(*POD, "securityContext"), id="security context removed"),
+        pytest.param("Deployment", delete_at("metadata", "annotations"), id="annotations lost"),
+        pytest.param("Deployment", delete_at("metadata", "labels", names.LABEL_MANAGED_BY), id="label lost"),
+        pytest.param("Service", set_at("spec", "ports", 0, "targetPort", value=1), id="port changed"),
+        pytest.param("Service", set_at("spec", "selector", "gptservice-name", value="x"), id="selector changed"),
+        pytest.param("Service", set_at("spec", "type", value="NodePort"), id="type changed"),
+        pytest.param("Service", delete_at("metadata", "labels", names.SERVICE_LABEL), id="service label lost"),
+        pytest.param("ConfigMap", set_at("data", "limits.json", value="{}}"), id="data changed"),
+        pytest.param("ConfigMap", delete_at("data"), id="data removed"),
+        pytest.param(
+            "ConfigMap", set_at("metadata", "labels", names.LABEL_MANAGED_BY, value="helm"), id="label changed"
+        ),
+    ],
+)
+def test_an_edit_by_others_is_taken_back(kind: str, edit: Edit) -> None:
+    live = applied(desired(kind))
+    edit(live)
+    (action,) = actions(desired(kind), live)
+    assert action == Apply(plan.with_hash(desired(kind)), uid=live["metadata"]["uid"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "edit"),
+    [
+        pytest.param(
+            "Deployment",
+            set_at(
+                "spec",
+                "template",
+                "metadata",
+                "annotations",
+                value={"kubectl.kubernetes.io/restartedAt": "2026-01-05T10:00:00Z"},
+            ),
+            id="kubectl rollout restart",
+        ),
+        pytest.param(
+            "Deployment", append_to(*POD, "containers", item={"name": "istio-proxy", "image": "p"}), id="a sidecar"
+        ),
+        pytest.param("Deployment", append_to(*ENGINE, "env", item={"name": "HTTP_PROXY", "value": "p"}), id="env"),
+        pytest.param("Deployment", set_at("status", value={"replicas": 1, "readyReplicas": 1}), id="status"),
+        pytest.param("Deployment", set_at("metadata", "annotations", "deployment.kubernetes.io/revision", value="4"),
+                     id="the controller's revision"),
+        pytest.param("Service", set_at("metadata", "finalizers", value=["service.kubernetes.io/lb"]), id="finalizer"),
+        pytest.param("Service", set_at("spec", "ipFamilies", value=["IPv4"]), id="what the server allocates"),
+        pytest.param("ConfigMap", set_at("metadata", "labels", "team", value="a"), id="a label"),
+        pytest.param("ConfigMap", set_at("data", "more", value="x"), id="another key"),
+    ],
+)  # fmt: skip
+def test_what_others_add_is_left_alone(kind: str, edit: Edit) -> None:
+    live = applied(desired(kind))
+    edit(live)
+    assert actions(desired(kind), live) == []
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+@pytest.mark.parametrize(
+    "references",
+    [
+        pytest.param([], id="nobody's"),
+        pytest.param([{"kind": "GPTService", "name": "chat", "uid": "before", "controller": True}], id="a former one's"),
+        pytest.param([{"kind": "GPTService", "name": "chat", "uid": OWNER}], id="ours, but not as its controller"),
+    ],
+)
+def test_an_object_that_is_not_ours_is_not_touched(kind: str, references: list[Body]) -> None:
+    live = applied(desired(kind))
+    live["metadata"]["ownerReferences"] = references
+    assert actions(desired(kind), live) == [Foreign(kind, live["metadata"]["name"])]
+
+
+def test_the_order_is_that_of_the_desired_children() -> None:
+    manifests = [desired(kind) for kind in CHILDREN]
+    written = [
+        plan.child_key(action.manifest)[0] for action in plan.plan(manifests, {}, OWNER) if isinstance(action, Apply)
+    ]
+    assert written == list(CHILDREN)
+
+
+def test_only_what_differs_is_written() -> None:
+    manifests = [desired(kind) for kind in CHILDREN]
+    lives = [applied(manifest) for manifest in manifests]
+    lives[1]["spec"]["replicas"] = 9
+    (action,) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER)
+    assert isinstance(action, Apply)
+    assert action.manifest["kind"] == "Deployment"
+
+
+def reordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: reordered(value[key]) for key in sorted(value, reverse=True)}  # pyright: ignore
+    return [reordered(item) for item in value] if isinstance(value, list) else value  # pyright: ignore
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_the_hash_does_not_depend_on_the_order_of_keys(kind: str) -> None:
+    assert plan.with_hash(reordered(desired(kind))) == plan.with_hash(desired(kind))
+
+
+def test_the_hash_leaves_its_input_and_other_annotations_alone() -> None:
+    manifest = desired("Service")
+    manifest["metadata"]["annotations"] = {"team": "a"}
+    before = copy.deepcopy(manifest)
+    hashed = plan.with_hash(manifest)
+    assert manifest == before
+    assert set(hashed["metadata"]["annotations"]) == {"team", names.APPLIED_HASH}

@@ -52,7 +52,7 @@ def mounts(cluster: Path) -> dict[Path, Path]:
     """What process 1 mounts, as source -> target; empty before `prepare`."""
     try:
         content = json.loads((cluster / MOUNTS).read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     return {Path(source): Path(target) for source, target in content.items()}
 

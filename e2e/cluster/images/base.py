@@ -90,9 +90,7 @@ def build_uv(archive: Path, reference: str) -> None:
     _build_from_tree(archive, reference, fill, oci.ImageConfig())
 
 
-def _build_from_tree(
-    archive: Path, reference: str, fill: Callable[[Path], None], config: oci.ImageConfig
-) -> None:
+def _build_from_tree(archive: Path, reference: str, fill: Callable[[Path], None], config: oci.ImageConfig) -> None:
     with tempfile.TemporaryDirectory(prefix=".tree.", dir=archive.parent) as scratch:
         root = Path(scratch) / "root"
         fill(root)

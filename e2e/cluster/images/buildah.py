@@ -27,16 +27,11 @@ MOST_IMAGES = 120
 
 @dataclass(frozen=True)
 class Build:
-    """One run of a Containerfile.
-
-    `bases` maps build arguments to the archives of the images that they name; `mounts` maps folders to where
-    RUN steps see them, read-only.
-    """
+    """One run of a Containerfile; `bases` maps build arguments to the archives of the images that they name."""
 
     containerfile: Path
     context: Path
     bases: Mapping[str, Path]
-    mounts: Mapping[Path, str]
 
 
 def build(job: Build, archive: Path, reference: str) -> None:
@@ -44,10 +39,9 @@ def build(job: Build, archive: Path, reference: str) -> None:
     with files.locked(paths.image_builds() / ".lock"), _mounted_configuration() as configuration:
         _forget_old_steps()
         arguments = [f"--build-arg={name}={_image_id(path)}" for name, path in job.bases.items()]
-        volumes = [f"--volume={source}:{target}:ro" for source, target in job.mounts.items()]
         _buildah(
             "build", "--isolation=chroot", "--layers", "--pull=never", f"--tag={reference}",
-            f"--file={job.containerfile}", *arguments, *configuration, *volumes, job.context,
+            f"--file={job.containerfile}", *arguments, *configuration, job.context,
             what=f"building {reference} from {job.containerfile.name}",
         )  # fmt: skip
         _buildah("push", reference, f"oci-archive:{archive}:{reference}", what=f"saving {reference}")

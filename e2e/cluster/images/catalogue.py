@@ -9,37 +9,33 @@ from pathlib import Path
 from e2e.cluster import paths
 from e2e.cluster.images import base, buildah, keys, store, vllm
 
-DEPLOYED = ("pause", "operator", "runtime-cpu", "standin")
+DEPLOYED = ("pause", "operator", "standin", "runtime-cpu")
 """The images that containers run. The others are what these are built on and with."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A Containerfile: the files that it may copy, and which image each of its build arguments names.
-
-    `sees_vllm` puts the vLLM environment where it will be, for RUN steps that look at it.
-    """
+    """A Containerfile: the files that it may copy, and which image each of its build arguments names."""
 
     containerfile: str
     inputs: tuple[str, ...]
     bases: Mapping[str, str]
-    sees_vllm: bool = False
 
 
-_PROJECT = ("pyproject.toml", "uv.lock", "README.md")
+_PROJECT = ("pyproject.toml", "uv.lock")
+_RUNTIME = ("runtime-image/gptservice-runtime", "runtime-image/gptservice_runtime")
+_FROM_BASE = {"BASE": "base", "UV_IMAGE": "uv"}
 RECIPES: Mapping[str, Recipe] = {
     "operator": Recipe(
         "operator/Containerfile",
-        (*_PROJECT, "operator/gptservice_operator", "runtime-image/gptservice_runtime"),
-        {"BASE": "base", "UV_IMAGE": "uv"},
+        (*_PROJECT, "README.md", "operator/gptservice_operator", "runtime-image/gptservice_runtime"),
+        _FROM_BASE,
     ),
-    "runtime-cpu": Recipe(
-        "runtime-image/Containerfile.cpu", ("runtime-image",), {"BASE": "vllm-cpu"}, sees_vllm=True
-    ),
+    "runtime-cpu": Recipe("runtime-image/Containerfile.cpu", _RUNTIME, {"BASE": "vllm-cpu", "UV_IMAGE": "uv"}),
     "standin": Recipe(
         "e2e/standin/Containerfile",
-        (*_PROJECT, "e2e/standin", "runtime-image/gptservice-runtime", "runtime-image/gptservice_runtime"),
-        {"BASE": "base", "UV_IMAGE": "uv"},
+        (*_PROJECT, *_RUNTIME, "e2e/standin/bin", "e2e/standin/standin_engine"),
+        _FROM_BASE,
     ),
 }
 NAMES = ("base", "uv", "vllm-cpu", *DEPLOYED)
@@ -86,11 +82,10 @@ def _build(name: str, unfinished: Path) -> None:
 
 def _build_recipe(name: str, recipe: Recipe, unfinished: Path) -> None:
     bases = {argument: archive(base_name) for argument, base_name in recipe.bases.items()}
-    mounts = {vllm.environment(): f"/{vllm.PLACE}"} if recipe.sees_vllm else {}
     with tempfile.TemporaryDirectory(prefix=".context.", dir=unfinished.parent) as scratch:
         context = Path(scratch)
         stage_context(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs), context)
-        job = buildah.Build(context / recipe.containerfile, context, bases, mounts)
+        job = buildah.Build(context / recipe.containerfile, context, bases)
         buildah.build(job, unfinished, reference(name))
 
 

@@ -58,7 +58,7 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace) -> int:
-    for entry in [*catalogue.prune(), *seed.prune()]:
+    for entry in seed.prune():
         print(entry)
     if options.steps:
         buildah.reset()

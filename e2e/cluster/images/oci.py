@@ -155,6 +155,7 @@ class Image:
     digest: str
     config_digest: str
     diff_ids: tuple[str, ...]
+    labels: Mapping[str, str]
 
 
 def read_archive(archive: Path) -> Image:
@@ -168,7 +169,8 @@ def read_archive(archive: Path) -> Image:
     names = manifests[0].get("annotations", {})
     reference = names.get(CONTAINERD_REFERENCE_KEY) or names.get(REFERENCE_KEY, "")
     diff_ids = tuple(config["rootfs"]["diff_ids"])
-    return Image(reference, manifests[0]["digest"], manifest["config"]["digest"], diff_ids)
+    labels: dict[str, str] = config["config"].get("Labels") or {}
+    return Image(reference, manifests[0]["digest"], manifest["config"]["digest"], diff_ids, labels)
 
 
 def extract_layers(archive: Path, folder: Path) -> list[Layer]:
@@ -185,9 +187,7 @@ def _load(tar: tarfile.TarFile, name: str, archive: Path) -> dict[str, Any]:
     try:
         member = tar.extractfile(name)
     except KeyError:
-        raise ValueError(
-            f"{archive} has no {name}: not an OCI archive, write it with `push oci-archive:`"
-        ) from None
+        raise ValueError(f"{archive} has no {name}: not an OCI archive, write it with `push oci-archive:`") from None
     if member is None:
         raise ValueError(f"{archive}: {name} is not a file")
     loaded: dict[str, Any] = json.load(member)

@@ -3,7 +3,7 @@ that torch links and never calls here.
 
 It is made on this machine with some Python 3.11 and runs in the base image with Debian's. In an image it is
 the folder `PLACE`, without being copied: the image's archive holds a marker there (`build_marker_image`), and
-`seed` puts the environment itself into containerd under the marker's name.
+`load` puts the environment itself into containerd under the marker's name.
 """
 
 import tempfile
@@ -18,6 +18,8 @@ IMAGE_PYTHON = Path("/usr/bin/python3")
 SEARCH_PATH = f"/{PLACE}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 RECIPE = "1"  # raise it when this module makes something else of the same lock
 MARKER = "ENVIRONMENT"
+LABEL = "com.example.ai.vllm-environment"
+"""On images made on top of the marker image: the name of the environment's folder in the cache."""
 
 
 def requirements() -> str:
@@ -52,10 +54,11 @@ def build_marker_image(archive: Path, reference: str, base_archive: Path) -> Non
         root = Path(scratch) / "root"
         marker = root / PLACE / MARKER
         marker.parent.mkdir(parents=True)
-        marker.write_text(f"{key()}\n")
+        marker.write_text(f"{_place().name}\n")
         layers = oci.extract_layers(base_archive, Path(scratch))
         layers.append(oci.write_layer(root, Path(scratch) / "marker.tar"))
-        oci.write_archive(archive, reference, layers, oci.ImageConfig(env={"PATH": SEARCH_PATH}))
+        config = oci.ImageConfig(env={"PATH": SEARCH_PATH}, labels={LABEL: _place().name})
+        oci.write_archive(archive, reference, layers, config)
 
 
 def _install(target: Path) -> None:

@@ -29,9 +29,7 @@ CONTAINED = [
     pytest.param(resources(memory="1Gi"), resources(memory="1024Mi"), id="1024Mi is 1Gi"),
     pytest.param(resources(cpu="1500m"), resources(cpu="1.5"), id="1.5 is 1500m"),
     pytest.param(resources(memory="1e3"), resources(memory="1k"), id="an exponent"),
-    pytest.param(
-        {"emptyDir": {"sizeLimit": "1Gi"}}, {"emptyDir": {"sizeLimit": "1024Mi"}}, id="a volume's size limit"
-    ),
+    pytest.param({"emptyDir": {"sizeLimit": "1Gi"}}, {"emptyDir": {"sizeLimit": "1024Mi"}}, id="a volume's size limit"),
     pytest.param(
         {"containers": [{"name": "istio-proxy", "image": "p"}, {"name": "engine", "image": "e"}]},
         {"containers": [{"name": "engine", "image": "e"}]},
@@ -58,7 +56,12 @@ CONTAINED = [
         id="an injected mount",
     ),
     pytest.param(
-        {"ports": [{"containerPort": 8000, "protocol": "TCP", "name": "http"}, {"containerPort": 9, "protocol": "TCP"}]},
+        {
+            "ports": [
+                {"containerPort": 8000, "protocol": "TCP", "name": "http"},
+                {"containerPort": 9, "protocol": "TCP"},
+            ]
+        },
         {"ports": [{"containerPort": 8000, "protocol": "TCP"}]},
         id="another container port",
     ),
@@ -73,7 +76,10 @@ CONTAINED = [
         id="a second owner",
     ),
     pytest.param(
-        {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}] * 2},
+        {
+            "topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}]
+            * 2
+        },
         {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}]},
         id="spread constraints go by topology key and effect",
     ),
@@ -120,7 +126,9 @@ DIFFERENT = [
     pytest.param({"containers": [{"name": "x"}]}, {"containers": [{"name": "engine"}]}, id="a container that is gone"),
     pytest.param({"env": []}, {"env": [{"name": "A", "value": "a"}]}, id="a variable that is gone"),
     pytest.param(
-        {"env": [{"name": "A", "value": "b"}]}, {"env": [{"name": "A", "value": "a"}]}, id="a variable with another value"
+        {"env": [{"name": "A", "value": "b"}]},
+        {"env": [{"name": "A", "value": "a"}]},
+        id="a variable with another value",
     ),
     pytest.param(
         {"env": [{"name": "A", "value": "filled"}]},

@@ -172,7 +172,9 @@ def test_what_others_add_is_left_alone(kind: str, edit: Edit) -> None:
     "references",
     [
         pytest.param([], id="nobody's"),
-        pytest.param([{"kind": "GPTService", "name": "chat", "uid": "before", "controller": True}], id="a former one's"),
+        pytest.param(
+            [{"kind": "GPTService", "name": "chat", "uid": "before", "controller": True}], id="a former one's"
+        ),
         pytest.param([{"kind": "GPTService", "name": "chat", "uid": OWNER}], id="ours, but not as its controller"),
     ],
 )

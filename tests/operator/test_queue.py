@@ -366,8 +366,14 @@ class TestBackOff:
         def wish(error: Exception) -> float | None:
             return error.retry_after if isinstance(error, Transient) else None
 
-        outcomes: dict[int, Outcome] = {1: Transient("429", retry_after=90.0), 2: Transient("503"), 3: ValueError("bug")}
-        passes = simulate(script, Passes(outcome=lambda _, number: outcomes.get(number)), interval=0.0, retry_after=wish)
+        outcomes: dict[int, Outcome] = {
+            1: Transient("429", retry_after=90.0),
+            2: Transient("503"),
+            3: ValueError("bug"),
+        }
+        passes = simulate(
+            script, Passes(outcome=lambda _, number: outcomes.get(number)), interval=0.0, retry_after=wish
+        )
         first, second, third = waits(passes.times())
         assert first == 90
         assert second <= 2 * BASE + 1e-4

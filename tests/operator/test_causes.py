@@ -1,0 +1,335 @@
+"""Why pods do not serve. The statuses are what a kubelet, a scheduler and the runtime really write."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from gptservice_operator import causes
+from gptservice_operator.api import conditions
+from gptservice_operator.api.conditions import Reason
+from gptservice_runtime import contract
+from tests.operator.builders import Body, condition, container, pod
+
+NO_GPU = (
+    "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient nvidia.com/gpu. "
+    "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+)
+NO_CPU = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory. no new claims to deallocate"
+NO_CLAIM = '0/1 nodes are available: persistentvolumeclaim "models" not found. not found'
+QUOTA = (
+    'pods "chat-6d4c-" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: 4, limited: 4'
+)
+POLICY = 'pods "chat-6d4c-" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+
+
+def unscheduled(message: str) -> Body:
+    return pod(conditions=[condition("PodScheduled", "False", reason="Unschedulable", message=message)])
+
+
+def crashing(message: str | None = None, *, code: int = 1, reason: str = "Error", name: str = "engine") -> Body:
+    """Return a container that ended and that the kubelet waits to start again."""
+    ended: Body = {"exitCode": code, "reason": reason, "finishedAt": "2026-01-05T10:01:00Z"}
+    if message is not None:
+        ended["message"] = message
+    waiting = {
+        "reason": "CrashLoopBackOff",
+        "message": "back-off 40s restarting failed container=engine pod=chat-6d4c-x1_team-a(0b1c)",
+    }
+    return container(name, waiting=waiting, last=ended)
+
+
+def told(reason: str, message: str = "it went wrong", phase: str = "Loading") -> str:
+    return json.dumps({"reason": reason, "message": message, "phase": phase})
+
+
+def waiting(reason: str, message: str, name: str = "engine") -> Body:
+    return container(name, waiting={"reason": reason, "message": message})
+
+
+FETCHED = container("fetch", terminated={"exitCode": 0, "reason": "Completed", "message": '{"uri": "pvc://models/m"}'})
+RUNNING: Body = {"running": {"startedAt": "2026-01-05T10:00:30Z"}}
+INITIALIZING = waiting("PodInitializing", "")
+
+CAUSES = [
+    pytest.param(unscheduled(NO_GPU), conditions.INSUFFICIENT_GPU, "2 Insufficient nvidia.com/gpu", id="no GPU is free"),
+    pytest.param(
+        unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/mig-1g.10gb."),
+        conditions.INSUFFICIENT_GPU,
+        "mig-1g.10gb",
+        id="no slice of a GPU is free",
+    ),
+    pytest.param(
+        unscheduled("0/2 nodes are available: 2 Insufficient amd.com/gpu."),
+        conditions.INSUFFICIENT_GPU,
+        "amd.com/gpu",
+        id="no GPU of another make is free",
+    ),
+    pytest.param(unscheduled(NO_CPU), conditions.UNSCHEDULABLE, "Insufficient cpu", id="no CPU is free"),
+    pytest.param(unscheduled(NO_CLAIM), conditions.UNSCHEDULABLE, '"models" not found', id="no such claim"),
+    pytest.param(
+        pod(containers=[waiting("ErrImagePull", "failed to resolve reference: not found")]),
+        conditions.IMAGE_PULL_FAILED,
+        "ErrImagePull: failed to resolve",
+        id="an image that cannot be pulled",
+    ),
+    pytest.param(
+        pod(init=[waiting("ImagePullBackOff", 'Back-off pulling image "x"', "fetch")], containers=[INITIALIZING]),
+        conditions.IMAGE_PULL_FAILED,
+        "ImagePullBackOff",
+        id="likewise, of the init container",
+    ),
+    pytest.param(
+        pod(containers=[waiting("InvalidImageName", "couldn't parse image name")]),
+        conditions.IMAGE_PULL_FAILED,
+        "InvalidImageName",
+        id="an image name that is none",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[waiting("CreateContainerConfigError", 'secret "hub" not found')]),
+        conditions.SECRET_NOT_FOUND,
+        'secret "hub" not found',
+        id="a variable from a missing Secret",
+    ),
+    pytest.param(
+        pod(
+            init=[FETCHED],
+            containers=[waiting("CreateContainerConfigError", "couldn't find key token in Secret team-a/hub")],
+        ),
+        conditions.SECRET_NOT_FOUND,
+        "couldn't find key token",
+        id="a variable from a missing key",
+    ),
+    pytest.param(
+        pod(
+            containers=[
+                waiting(
+                    "CreateContainerConfigError",
+                    'container has runAsNonRoot and image will run as root (pod: "chat_team-a(1)", container: engine)',
+                )
+            ]
+        ),
+        conditions.INVALID_IMAGE,
+        "image will run as root",
+        id="an image that runs as root",
+    ),
+    pytest.param(
+        pod(
+            containers=[
+                waiting(
+                    "RunContainerError",
+                    'failed to create containerd task: exec: "gptservice-runtime": executable file not found in $PATH',
+                )
+            ]
+        ),
+        conditions.INVALID_IMAGE,
+        "executable file not found",
+        id="an image without the runtime, just started",
+    ),
+    pytest.param(
+        pod(containers=[crashing('exec: "gptservice-runtime": not found', code=128, reason="StartError")]),
+        conditions.INVALID_IMAGE,
+        "StartError",
+        id="an image without the runtime, started again",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing(told("InvalidEngineArgument", "unrecognized arguments: --nope"))]),
+        conditions.INVALID_ENGINE_ARGUMENT,
+        "unrecognized arguments: --nope",
+        id="the runtime's own word",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[container(**RUNNING, last={"exitCode": 1, "message": told("ModelLoadFailed")})]),
+        conditions.MODEL_LOAD_FAILED,
+        "it went wrong",
+        id="the runtime's word of the try before this one",
+    ),
+    pytest.param(
+        pod(init=[container("fetch", terminated={"exitCode": 1, "message": told("ModelNotFound", "no config.json")})]),
+        conditions.MODEL_NOT_FOUND,
+        "container fetch: no config.json",
+        id="init fails",
+    ),
+    pytest.param(
+        pod(init=[crashing(told("ModelAccessDenied"), name="fetch")], containers=[INITIALIZING]),
+        conditions.MODEL_ACCESS_DENIED,
+        "it went wrong",
+        id="init fails again and again",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing(code=137, reason="OOMKilled")]),
+        conditions.OUT_OF_MEMORY,
+        "want of memory",
+        id="killed by the kernel for its memory",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing(told("GPUOutOfMemory", "CUDA out of memory"))]),
+        conditions.GPU_OUT_OF_MEMORY,
+        "CUDA out of memory",
+        id="the GPU's memory",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing("Traceback (most recent call last): ...", code=1)]),
+        conditions.CRASH_LOOP,
+        "exit code 1",
+        id="a message that is none of the runtime's",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing('["not", "an object"]', code=3)]),
+        conditions.CRASH_LOOP,
+        "exit code 3",
+        id="JSON that is no message",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing(json.dumps({"reason": "Sunspots", "message": "m"}), code=4)]),
+        conditions.CRASH_LOOP,
+        "exit code 4",
+        id="a reason that nobody documented",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing(None, code=0, reason="Completed")]),
+        conditions.CRASH_LOOP,
+        "exit code 0",
+        id="ends well, again and again",
+    ),
+    pytest.param(
+        pod(init=[container("fetch", **RUNNING)], containers=[INITIALIZING]),
+        conditions.MODEL_LOADING,
+        "fetching the model",
+        id="fetching",
+    ),
+    pytest.param(
+        pod(phase="Running", init=[FETCHED], containers=[container(**RUNNING)]),
+        conditions.MODEL_LOADING,
+        "loading the model",
+        id="loading",
+    ),
+    pytest.param(pod(), conditions.PODS_STARTING, "chat-6d4c-x1", id="nothing known yet"),
+    pytest.param(pod(conditions=[]), conditions.PODS_STARTING, "is being started", id="not even scheduled"),
+    pytest.param(
+        pod(init=[waiting("PodInitializing", "", "fetch")], containers=[INITIALIZING]),
+        conditions.PODS_STARTING,
+        "is being started",
+        id="the volumes are being mounted",
+    ),
+    pytest.param(
+        {**pod(), "status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}},
+        conditions.POD_FAILED,
+        "Evicted: The node was low on resource",
+        id="evicted",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "reason", "quoted"), CAUSES)
+def test_one_pod_s_cause(body: Body, reason: Reason, quoted: str) -> None:
+    cause = causes.find([body], None)
+    assert cause is not None
+    assert cause.reason.name == reason.name
+    assert quoted in cause.message
+    assert cause.message.endswith(reason.remedy), "a person must learn what to do"
+
+
+SIDECAR_RUNNING = container("istio-proxy", **RUNNING)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            pod(init=[SIDECAR_RUNNING, FETCHED], containers=[crashing(told("OutOfMemory"))]), id="a native sidecar"
+        ),
+        pytest.param(
+            pod(init=[FETCHED], containers=[container("aaa-agent", **RUNNING), crashing(told("OutOfMemory"))]),
+            id="a sidecar listed before the engine",
+        ),
+    ],
+)
+def test_an_injected_sidecar_that_runs_hides_nothing(body: Body) -> None:
+    cause = causes.find([body], None)
+    assert cause is not None
+    assert cause.reason is conditions.OUT_OF_MEMORY
+
+
+def test_a_running_sidecar_is_not_the_model_being_loaded() -> None:
+    cause = causes.find([pod(init=[SIDECAR_RUNNING], containers=[INITIALIZING])], None)
+    assert cause is not None
+    assert cause.reason is conditions.PODS_STARTING
+
+
+LOADING = pod("loading", init=[FETCHED], containers=[container(**RUNNING)])
+FAILING = pod("failing", init=[FETCHED], containers=[crashing(told("ModelLoadFailed"))])
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param([], None, id="no pod"),
+        pytest.param([pod(ready=True)], None, id="a ready pod"),
+        pytest.param([pod(ready=True), LOADING], conditions.MODEL_LOADING, id="one ready, one loading"),
+        pytest.param([LOADING, FAILING], conditions.MODEL_LOAD_FAILED, id="a failure outranks what is on its way"),
+        pytest.param([unscheduled(NO_GPU), FAILING], conditions.MODEL_LOAD_FAILED, id="and what waits"),
+        pytest.param([unscheduled(NO_CPU), LOADING], conditions.UNSCHEDULABLE, id="else the oldest pod's"),
+        pytest.param(
+            [{**FAILING, "metadata": {**FAILING["metadata"], "deletionTimestamp": "2026-01-05T10:02:00Z"}}, LOADING],
+            conditions.MODEL_LOADING,
+            id="a pod that leaves says nothing",
+        ),
+    ],
+)
+def test_of_several_pods_the_gravest_counts(pods: list[Body], expected: Reason | None) -> None:
+    cause = causes.find(pods, None)
+    assert (cause and cause.reason) == expected
+
+
+def deployment(message: str, status: str = "True") -> Body:
+    failure = condition("ReplicaFailure", status, reason="FailedCreate", message=message)
+    return {"metadata": {"name": "chat"}, "status": {"conditions": [condition("Available", "False"), failure]}}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(deployment(QUOTA), conditions.QUOTA_EXCEEDED, id="a quota"),
+        pytest.param(deployment(POLICY), conditions.FORBIDDEN, id="a policy"),
+        pytest.param(deployment(QUOTA, "False"), None, id="it is over"),
+        pytest.param({"metadata": {"name": "chat"}}, None, id="no status yet"),
+    ],
+)
+def test_pods_that_cannot_even_be_made(body: Body, expected: Reason | None) -> None:
+    cause = causes.find([], body)
+    assert (cause and cause.reason) == expected
+
+
+def test_a_pod_s_failure_outranks_a_quota() -> None:
+    cause = causes.find([FAILING], deployment(QUOTA))
+    assert cause is not None
+    assert cause.reason is conditions.MODEL_LOAD_FAILED
+
+
+@pytest.mark.parametrize("reason", get_args(contract.TerminationReason))
+def test_every_reason_that_the_runtime_can_give_is_known(reason: str) -> None:
+    cause = causes.find([pod(init=[FETCHED], containers=[crashing(told(reason))])], None)
+    assert cause is not None
+    assert cause.reason.name == reason
+
+
+def test_a_long_message_is_cut_but_keeps_its_remedy() -> None:
+    cause = causes.find([pod(containers=[crashing(told("ModelLoadFailed", "x" * 4000))])], None)
+    assert cause is not None
+    assert len(cause.message) < 800
+    assert "…" in cause.message
+    assert cause.message.endswith(conditions.MODEL_LOAD_FAILED.remedy)
+
+
+@pytest.mark.parametrize(
+    ("body", "ready"),
+    [
+        pytest.param(pod(ready=True), True, id="ready"),
+        pytest.param(pod(), False, id="not ready"),
+        pytest.param({"metadata": {"name": "x"}}, False, id="no status yet"),
+        pytest.param({"metadata": {"name": "x"}, "status": None}, False, id="a null status"),
+    ],
+)
+def test_who_takes_traffic(body: dict[str, Any], ready: bool) -> None:
+    assert causes.is_ready(body) is ready

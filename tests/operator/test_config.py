@@ -1,0 +1,97 @@
+"""Settings from the environment, and what is said of one that cannot be used."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from gptservice_operator import config
+from gptservice_operator.config import Config, ConfigError
+
+IMAGE = {"GPTSERVICE_RUNTIME_IMAGE": "runtime:1"}
+
+
+def load(**variables: str) -> Config:
+    return config.load({**IMAGE, **{f"GPTSERVICE_{name}": value for name, value in variables.items()}})
+
+
+def test_the_image_is_all_that_must_be_set() -> None:
+    settings = config.load(IMAGE)
+    assert settings == Config(runtime_image="runtime:1")
+    assert (settings.runtime_image_pull_policy, settings.runtime_cpu, settings.runtime_memory) == (
+        "IfNotPresent", "1", "8Gi",
+    )  # fmt: skip
+    assert settings.fs_group == 65532
+    assert (settings.resync_seconds, settings.status_interval_seconds) == (600, 1)
+    assert (settings.health_port, settings.metrics_port) == (8080, 9090)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "value"),
+    [
+        pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Always", "Always", id="pull policy"),
+        pytest.param("RUNTIME_CPU", "500m", "500m", id="a quantity"),
+        pytest.param("FS_GROUP", "1000", 1000, id="a group"),
+        pytest.param("FS_GROUP", "", None, id="no group: the platform's"),
+        pytest.param("FS_GROUP", "0", 0, id="root's group"),
+        pytest.param("RESYNC_SECONDS", "0.5", 0.5, id="a fraction of a second"),
+        pytest.param("STATUS_INTERVAL_SECONDS", "0", 0.0, id="no interval"),
+        pytest.param("WORKERS", "4", 4, id="workers"),
+        pytest.param("HEALTH_PORT", "0", 0, id="a port switched off"),
+        pytest.param("LOG_LEVEL", "debug", "debug", id="a level in lower case"),
+    ],
+)
+def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
+    assert getattr(load(**{variable: text}), variable.lower()) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        pytest.param("WORKERS", "many", id="no number"),
+        pytest.param("WORKERS", "1.5", id="no whole number"),
+        pytest.param("WORKERS", "", id="empty"),
+        pytest.param("WORKERS", "0", id="no worker"),
+        pytest.param("RESYNC_SECONDS", "10m", id="a duration with a unit"),
+        pytest.param("RESYNC_SECONDS", "0", id="no period"),
+        pytest.param("RESYNC_SECONDS", "-1", id="a negative period"),
+        pytest.param("RESYNC_SECONDS", "nan", id="not a number at all"),
+        pytest.param("RESYNC_SECONDS", "inf", id="for ever"),
+        pytest.param("BACKOFF_MAX_SECONDS", "x", id="back-off"),
+        pytest.param("FS_GROUP", "staff", id="a group's name"),
+        pytest.param("FS_GROUP", "-1", id="a negative group"),
+        pytest.param("HEALTH_PORT", "http", id="a port's name"),
+        pytest.param("METRICS_PORT", "-1", id="a negative port"),
+        pytest.param("LOG_LEVEL", "LOUD", id="no such log level"),
+        pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Sometimes", id="no such pull policy"),
+        pytest.param("RUNTIME_CPU", "many", id="no quantity"),
+        pytest.param("RUNTIME_MEMORY", "8 GB", id="no quantity either"),
+    ],
+)
+def test_an_unusable_value_is_refused_by_its_name(variable: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^GPTSERVICE_{variable}"):
+        load(**{variable: text})
+
+
+@pytest.mark.parametrize(
+    "environment", [pytest.param({}, id="unset"), pytest.param({"GPTSERVICE_RUNTIME_IMAGE": ""}, id="empty")]
+)
+def test_a_missing_image_is_named(environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="GPTSERVICE_RUNTIME_IMAGE is not set"):
+        config.load(environment)
+
+
+def test_the_process_s_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPTSERVICE_RUNTIME_IMAGE", "runtime:2")
+    monkeypatch.setenv("GPTSERVICE_WORKERS", "3")
+    settings = config.load()
+    assert (settings.runtime_image, settings.workers) == ("runtime:2", 3)
+
+
+def test_other_variables_are_none_of_ours() -> None:
+    assert config.load({**IMAGE, "WORKERS": "x", "GPTSERVICE_UNHEARD_OF": "x"}) == Config(runtime_image="runtime:1")
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.load(IMAGE).workers = 1  # type: ignore[misc]

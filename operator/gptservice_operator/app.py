@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import prometheus_client
@@ -232,6 +232,8 @@ async def _watch(config: Config, registry: kopf.OperatorRegistry) -> None:
         registry=registry,
         settings=build_settings(config),
         standalone=True,
+        # Of no use without peering; kopf would make one from the user's name, which an image's UID has not.
+        identity=cast(Any, names.MANAGER),
         clusterwide=True,
         liveness_endpoint=f"http://0.0.0.0:{config.health_port}/healthz" if config.health_port else None,
     )

@@ -3,13 +3,14 @@
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import gptservice_runtime
-from gptservice_runtime import contract, engine, fetch, models, supervisor, termination
+from gptservice_runtime import contract, engine, fetch, models, termination
 
 _LOG_FORMAT = f"{contract.COMMAND} %(levelname)s %(message)s"
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(own)
         if options.command == contract.SERVE_COMMAND:
-            return supervisor.run(_serve_options(options, extra), os.environ)
+            return _serve(options, extra)
         return _fetch(options)
     except _UsageError as error:
         return _refuse(error, argv)
@@ -98,22 +99,14 @@ def _not_negative(text: str) -> int:
     return number
 
 
-def _serve_options(options: argparse.Namespace, extra: tuple[str, ...]) -> supervisor.ServeOptions:
-    try:
-        max_tokens = engine.tokens_cap(options.max_tokens, os.environ)
-    except ValueError as error:
-        raise _UsageError(str(error)) from error
-    return supervisor.ServeOptions(
-        engine_options=engine.EngineOptions(
-            model=options.model,
-            served_model_names=tuple(options.served_model_name),
-            tensor_parallel_size=options.tensor_parallel_size,
-            max_model_len=options.max_model_len,
-            max_tokens=max_tokens,
-            drain_timeout=options.drain_timeout,
-            port=options.engine_port,
-            extra_arguments=extra,
-        ),
+def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
+    engine_options = _engine_options(options, extra)
+    # The kernel drops a signal that PID 1 has no handler for yet, unless it is blocked; loading takes a moment.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    from gptservice_runtime import supervisor
+
+    serve_options = supervisor.ServeOptions(
+        engine_options=engine_options,
         engine_paths=engine.EnginePaths(
             cache_root=options.cache_root,
             limits_file=options.limits_file,
@@ -124,6 +117,24 @@ def _serve_options(options: argparse.Namespace, extra: tuple[str, ...]) -> super
         startup_timeout=options.startup_timeout,
         drain_gap=options.drain_gap,
         termination_log=options.termination_log,
+    )
+    return supervisor.run(serve_options, os.environ)
+
+
+def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engine.EngineOptions:
+    try:
+        max_tokens = engine.tokens_cap(options.max_tokens, os.environ)
+    except ValueError as error:
+        raise _UsageError(str(error)) from error
+    return engine.EngineOptions(
+        model=options.model,
+        served_model_names=tuple(options.served_model_name),
+        tensor_parallel_size=options.tensor_parallel_size,
+        max_model_len=options.max_model_len,
+        max_tokens=max_tokens,
+        drain_timeout=options.drain_timeout,
+        port=options.engine_port,
+        extra_arguments=extra,
     )
 
 

@@ -28,7 +28,9 @@ class Readiness:
     detail: str = "the engine has not been started yet"
 
     def started(self) -> "Readiness":
-        """The engine's process runs."""
+        """The engine's process runs; after SIGTERM that changes nothing for clients."""
+        if self.phase != contract.PHASE_CHECKING:
+            return replace(self, engine_alive=True)
         return replace(self, phase=contract.PHASE_LOADING, engine_alive=True, detail="the engine is loading the model")
 
     def listed(self) -> "Readiness":

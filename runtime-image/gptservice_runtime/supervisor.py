@@ -15,6 +15,7 @@ from gptservice_runtime.termination import write_failure
 
 _log = logging.getLogger(__name__)
 
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HEARTBEAT_SECONDS = 1.0
 _ABANDON_SECONDS = 2.0
 """Grace for an engine that is stopped before it has served: nothing can be lost."""
@@ -44,7 +45,7 @@ class _FailedError(Exception):
 
 
 def run(options: ServeOptions, environment: Mapping[str, str]) -> int:
-    """Serve until SIGTERM or a failure; the exit code. Needs the main thread."""
+    """Serve until SIGTERM or a failure; the exit code. Needs the main thread, where SIGTERM may be blocked."""
     return asyncio.run(_Supervisor(options, environment).run())
 
 
@@ -59,8 +60,9 @@ class _Supervisor:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _STOP_SIGNALS:
             loop.add_signal_handler(number, self._on_stop_signal, number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
         reaper = child.Reaper(loop)
         beating = asyncio.create_task(self._beat())
         try:
@@ -144,8 +146,7 @@ class _Supervisor:
             raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
         except OSError as error:
             raise self._failed(contract.REASON_INVALID_IMAGE, f"cannot start {argv[0]}: {error.strerror}") from error
-        if not self._stop.is_set():
-            self._state = self._state.started()
+        self._state = self._state.started()
         return process
 
     async def _get_ready(self, process: child.Child, deadline: float) -> bool:

@@ -57,6 +57,16 @@ def state(pid: int) -> str | None:
         return None
 
 
+def blocks(pid: int, number: int) -> bool:
+    """Whether the process holds that signal back."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except FileNotFoundError:
+        return False
+    (mask,) = [line.split()[1] for line in lines if line.startswith("SigBlk:")]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 async def until(condition: Any, what: str) -> None:
     """Wait until the function returns something true; it may be a coroutine function."""
     deadline = time.monotonic() + WAIT_SECONDS
@@ -67,7 +77,7 @@ async def until(condition: Any, what: str) -> None:
         if result:
             return
         assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.005)
 
 
 class Runtime:

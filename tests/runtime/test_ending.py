@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.runtime.harness import Runtime, state, until
+from tests.runtime.harness import Runtime, blocks, state, until
 
 pytestmark = pytest.mark.wiring
 
@@ -121,6 +121,20 @@ async def test_sigterm_before_ready_ends_it_without_a_gap(runtime: Runtime, beha
     assert await runtime.ended() == 0
     assert state(engine) is None
     assert not runtime.termination_log.exists()
+
+
+async def test_a_sigterm_in_the_first_moment_is_not_lost(runtime: Runtime) -> None:
+    """PID 1 has no default action: what arrives before the handler is there must wait for it."""
+    runtime.start()
+    await until(lambda: blocks(runtime.pid, signal.SIGTERM), "SIGTERM to be blocked")
+    runtime.signal(signal.SIGTERM)
+    assert await runtime.ended() == 0
+
+
+async def test_the_engine_does_not_inherit_blocked_signals(runtime: Runtime) -> None:
+    runtime.start()
+    await runtime.ready()
+    assert not blocks(await runtime.engine_pid(), signal.SIGTERM)
 
 
 async def test_sigint_drains_as_sigterm_does(runtime: Runtime) -> None:

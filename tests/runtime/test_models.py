@@ -135,6 +135,14 @@ def test_a_link_that_leads_out_of_the_claim_is_refused(tmp_path: Path, link: str
     assert caught.value.reason == "ModelAccessDenied"
 
 
+def test_a_gguf_link_that_leads_out_of_the_claim_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "claim").mkdir()
+    (tmp_path / "claim" / "model.gguf").symlink_to(tmp_path / "secret")
+    with pytest.raises(models.ModelError, match="leads out of"):
+        models.inspect(tmp_path / "claim" / "model.gguf", tmp_path / "claim")
+
+
 def test_a_link_to_the_claims_own_root_ends(tmp_path: Path) -> None:
     model = folder(tmp_path, config_json="{}", model_bin="x")
     (model / "loop").symlink_to("..")

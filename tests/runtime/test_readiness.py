@@ -44,6 +44,7 @@ def after(*steps: str) -> readiness.Readiness:
             ["started", "listed", "draining", "warmed_up"], "Draining", False, "Draining",
             id="warm-up answered after SIGTERM",
         ),
+        pytest.param(["draining", "started", "listed"], "Draining", False, "Draining", id="SIGTERM before the start"),
         pytest.param(["started", "draining", "listed"], "Draining", False, "Draining", id="listed after SIGTERM"),
     ],
 )  # fmt: skip

@@ -1,0 +1,122 @@
+"""What a dead engine's traces mean. Outputs are vLLM 0.32's own, shortened in the middle only."""
+
+import signal
+
+import pytest
+
+from gptservice_runtime import failures
+
+ARGUMENTS = ["--max-model-len", "9999", "--enforce-eager"]
+
+UNKNOWN_FLAG = """\
+usage: vllm [-h] [-v]
+            {chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}
+            ...
+vllm: error: unrecognized arguments: --nonsense 3
+"""
+BAD_VALUE = "vllm serve: error: argument --max-num-seqs: invalid int value: 'many'\n"
+UNKNOWN_MODEL = """\
+    s.__pydantic_validator__.validate_python(ArgsKwargs(args, kwargs), self_instance=s)
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Value error, Unrecognized model in /models/source/m. Should have a `model_type` key in its config.json. \
+[type=value_error, input_value=ArgsKwargs((), {'model': ...nderer_num_workers': 1}), input_type=ArgsKwargs]
+    For further information visit https://errors.pydantic.dev/2.14/v/value_error
+"""
+CUDA_MEMORY = """\
+(EngineCore pid=71) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 28.00 GiB. GPU 0 has a total capacity
+RuntimeError: Engine core initialization failed. See root cause above.
+"""
+
+
+def evidence(
+    output: str = "", *, code: int | None = 1, killed_by: int | None = None, phase: str = "Loading", oom_kills: int = 0
+) -> failures.Evidence:
+    return failures.Evidence(
+        ended=failures.EngineExit(code=None if killed_by else code, signal_number=killed_by),
+        phase=phase,  # type: ignore[arg-type]
+        arguments=ARGUMENTS,
+        last_output=output,
+        oom_kills=oom_kills,
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "reason", "said"),
+    [
+        pytest.param(
+            evidence(UNKNOWN_FLAG, code=2), "InvalidEngineArgument",
+            "unrecognized arguments: --nonsense 3; the engine ended with exit code 2", id="unknown flag",
+        ),
+        pytest.param(evidence(BAD_VALUE, code=2), "InvalidEngineArgument", "invalid int value: 'many'", id="bad value"),
+        pytest.param(
+            evidence(UNKNOWN_MODEL), "ModelLoadFailed", "vllm refused the model: Unrecognized model in", id="bad model"
+        ),
+        pytest.param(evidence(CUDA_MEMORY), "GPUOutOfMemory", "GPU's memory", id="no GPU memory at the start"),
+        pytest.param(evidence(CUDA_MEMORY, phase="Serving"), "GPUOutOfMemory", "GPU's memory", id="nor later"),
+        pytest.param(evidence("Traceback"), "ModelLoadFailed", "before the model was served", id="any other start"),
+        pytest.param(evidence("no usage", code=2), "ModelLoadFailed", "exit code 2", id="exit 2, but no usage error"),
+        pytest.param(evidence(code=0), "ModelLoadFailed", "exit code 0", id="success is a failure too"),
+        pytest.param(evidence(phase="WarmingUp"), "ModelLoadFailed", "before", id="during the warm-up"),
+        pytest.param(evidence("x", phase="Serving"), "CrashLoop", "without being asked", id="while serving"),
+        pytest.param(evidence("x", phase="Draining"), "CrashLoop", "exit code 1", id="in the gap"),
+        pytest.param(evidence(killed_by=9), "CrashLoop", "signal 9 (SIGKILL)", id="killed, but not for memory"),
+        pytest.param(evidence(killed_by=11, phase="Serving"), "CrashLoop", "(SIGSEGV)", id="segmentation fault"),
+        pytest.param(evidence(killed_by=9, oom_kills=1), "OutOfMemory", "memory limit", id="killed for memory"),
+        pytest.param(evidence(oom_kills=1), "OutOfMemory", "memory limit", id="a worker killed for memory"),
+    ],
+)  # fmt: skip
+def test_reasons(known: failures.Evidence, reason: str, said: str) -> None:
+    failure = failures.classify(known)
+    assert (failure["reason"], failure["phase"]) == (reason, known.phase)
+    assert said in failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        pytest.param("User-specified max_model_len (9999) is greater than", "InvalidEngineArgument", id="given"),
+        pytest.param("the derived max_model_lens are", "ModelLoadFailed", id="another word"),
+        pytest.param("quantization foo is unknown", "ModelLoadFailed", id="an option that was not given"),
+    ],
+)
+def test_a_validation_error_is_the_users_only_if_it_names_an_argument(error: str, reason: str) -> None:
+    output = f"1 validation error for ModelConfig\n  Value error, {error} [type=value_error, input_value=1]\n"
+    failure = failures.classify(evidence(output))
+    assert failure["reason"] == reason
+    assert f": {error};" in failure["message"]
+
+
+def test_the_last_lines_are_quoted_in_order_and_without_gaps() -> None:
+    output = "".join(f"line {number}\n\n" for number in range(40))
+    message = failures.classify(evidence(output))["message"]
+    assert message.endswith("line 38\nline 39")
+    assert "line 28\n" in message
+    assert "line 27\n" not in message
+
+
+def test_an_endless_line_does_not_push_the_others_out() -> None:
+    message = failures.classify(evidence("first\n" + "x" * 100_000 + "\nlast"))["message"]
+    assert len(message) < 1000
+    assert "first\n" in message
+
+
+def test_a_used_up_budget_quotes_the_engine() -> None:
+    failure = failures.start_up_budget_used_up("Loading", 1800, "Loading weights: 12 %\n")
+    assert failure["message"].endswith(
+        "budget of 1800 s (startupTimeoutSeconds); the engine's last lines: Loading weights: 12 %"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        pytest.param(0, "exit code 0", id="success"),
+        pytest.param(2 << 8, "exit code 2", id="code"),
+        pytest.param(255 << 8, "exit code 255", id="highest code"),
+        pytest.param(signal.SIGKILL, "signal 9 (SIGKILL)", id="signal"),
+        pytest.param(signal.SIGSEGV | 0x80, "signal 11 (SIGSEGV)", id="signal with a core file"),
+        pytest.param(35, "signal 35", id="a real-time signal"),
+    ],
+)
+def test_how_a_process_ended(status: int, text: str) -> None:
+    assert str(failures.EngineExit.from_wait_status(status)) == text

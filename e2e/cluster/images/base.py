@@ -12,7 +12,7 @@ from pathlib import Path
 from e2e.cluster.images import keys, oci, store
 
 SUITE = "bookworm"
-PACKAGES = ("ca-certificates", "python3")
+PACKAGES = ("ca-certificates", "libnuma1", "python3")  # vLLM's CPU kernels are linked with libnuma
 MIRROR_ENV = "GPTSERVICE_DEBIAN_MIRROR"
 PUBLIC_MIRROR = "http://deb.debian.org/debian"
 # Emptied, not removed: programs expect the folders.

@@ -1,7 +1,7 @@
 """Whether a manifest is contained in a live object, by the merge keys of Kubernetes' own schemas."""
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, cast
 
 Map = dict[str, Any]
@@ -18,6 +18,7 @@ _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "volumes": ("name",),
 }
 _PORT_KEYS = (("containerPort", "protocol"), ("port", "protocol"))
+_MILLI = Decimal("0.001")
 _QUANTITY_FIELDS = frozenset({"limits", "requests", "capacity"})
 
 _SUFFIXES = {
@@ -86,6 +87,7 @@ def quantity(text: Any) -> Decimal | str:
     if match is None or match[2] not in _SUFFIXES:
         return str(text)
     try:
-        return Decimal(match[1]) * _SUFFIXES[match[2]]
+        value = Decimal(match[1]) * _SUFFIXES[match[2]]
+        return value.quantize(_MILLI, rounding=ROUND_CEILING)  # as the API server does when it stores one
     except InvalidOperation:
         return str(text)

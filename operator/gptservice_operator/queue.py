@@ -23,6 +23,7 @@ class _Item:
     running: bool = False
     urgent: bool = False
     """Whether the user edited the object since the last pass began."""
+    forgotten: bool = False
     failures: int = 0
     not_before: float = 0.0
     """Earliest time of a pass that is not urgent."""
@@ -52,6 +53,7 @@ class Queue:
     def wake(self, key: Key, *, urgent: bool = False, after: float = 0.0) -> None:
         """Ask for a pass. An urgent one (the user's own edit) waits neither for the interval nor for a back-off."""
         item = self._items.setdefault(key, _Item())
+        item.forgotten = False
         now = self.clock()
         due = now + after
         if urgent:
@@ -141,10 +143,15 @@ class Queue:
         self.last_progress = self.clock()
         if item.due is not None:
             self._schedule(item.due, key)
+        self._drop_if_forgotten(key, item)
         self._changed.set()
 
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of a service that is gone, once its pass has ended and unless another is wanted."""
-        item = self._items.get(key)
-        if item is not None and item.due is None:
+        """Drop what is remembered of a service that is gone, when its pass has ended and no other is wanted."""
+        if (item := self._items.get(key)) is not None:
+            item.forgotten = True
+            self._drop_if_forgotten(key, item)
+
+    def _drop_if_forgotten(self, key: Key, item: _Item) -> None:
+        if item.forgotten and item.due is None and not item.running:
             del self._items[key]

@@ -1,0 +1,140 @@
+"""A cluster in memory: what passes read and write, with what an API server adds, refuses and loses."""
+
+import copy
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from gptservice_operator import errors, extract, plan
+from gptservice_operator.api import kinds
+from gptservice_operator.api.kinds import Kind
+from gptservice_operator.cluster import Cluster
+from gptservice_operator.extract import EntryKey
+from gptservice_operator.store import Store
+from tests.operator import builders
+from tests.operator.builders import Body
+
+
+Pages = AsyncIterator[list[Body]]
+Names = list[str]
+# The class below has a method called `list`, so that it cannot say it itself.
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write as it arrived."""
+
+    kind: str
+    name: str
+    uid: str | None
+    body: Body
+
+
+@dataclass
+class FakeCluster:
+    """Objects by kind, namespace and name. A test reads and changes them; it says which calls fail, and how."""
+
+    objects: dict[EntryKey, Body] = field(default_factory=dict[EntryKey, Body])
+    writes: list[Write] = field(default_factory=list[Write])
+    reads: list[EntryKey] = field(default_factory=list[EntryKey])
+    failures: dict[tuple[str, str], errors.OperatorError] = field(
+        default_factory=dict[tuple[str, str], errors.OperatorError]
+    )
+    """By verb (get, list, apply, status) and kind: what such a call raises."""
+    version: int = 100
+    made: int = 0
+
+    def as_cluster(self) -> Cluster:
+        """Return it for what asks for the real one."""
+        return cast("Cluster", self)
+
+    def add(self, body: Body) -> Body:
+        """Put an object there, as somebody else would."""
+        self.version += 1
+        stored = copy.deepcopy(body)
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[extract.key_of(builders.KINDS[body["kind"]], body["metadata"])] = stored
+        return stored
+
+    def edit(self, kind: str, name: str) -> Body:
+        """Return an object to be changed in place, with a new version."""
+        namespace = "" if kind == "GPTModel" else builders.NAMESPACE
+        return self.add(self.objects[kind, namespace, name])
+
+    def remove(self, kind: str, name: str) -> None:
+        self.version += 1
+        del self.objects[kind, builders.NAMESPACE, name]
+
+    def get_body(self, kind: str, name: str) -> Body | None:
+        return self.objects.get((kind, builders.NAMESPACE, name))
+
+    def fill(self, store: Store) -> Store:
+        """Have a store know everything that watches show, which is all but children without our label."""
+        for (kind, *_), body in self.objects.items():
+            if kind in {own.name for own in kinds.OWN} or _has_our_label(body):
+                store.put(builders.entry(body))
+        return store
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Body | None:
+        self._may_fail("get", kind)
+        self.reads.append((kind.name, namespace, name))
+        return copy.deepcopy(self.objects.get((kind.name, namespace, name)))
+
+    async def list(self, kind: Kind, label_selector: str | None = None) -> Pages:
+        self._may_fail("list", kind)
+        listed = [
+            copy.deepcopy(body)
+            for key, body in self.objects.items()
+            if key[0] == kind.name and (label_selector is None or _has_our_label(body))
+        ]
+        middle = len(listed) // 2
+        for page in (listed[:middle], listed[middle:]):
+            yield page
+
+    async def apply(self, manifest: Mapping[str, Any], *, manager: str, uid: str | None = None) -> Body:
+        kind, name = plan.child_key(manifest)
+        self._may_fail("apply", builders.KINDS[kind])
+        key = (kind, manifest["metadata"]["namespace"], name)
+        old = self.objects.get(key)
+        if uid is not None and (old is None or old["metadata"]["uid"] != uid):
+            raise errors.Conflict(f"apply {kind}: Precondition failed: UID in precondition: {uid}")
+        self.writes.append(Write(kind, name, uid, dict(manifest)))
+        self.made += old is None
+        new_uid = old["metadata"]["uid"] if old else f"{kind}-{name}-{self.made}"
+        new = builders.live(manifest, uid=new_uid, version=self.version + 1, old=old)
+        if old is not None and _without_version(old) == _without_version(new):
+            return copy.deepcopy(old)
+        return copy.deepcopy(self.add(new))
+
+    async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
+        self._may_fail("status", kinds.GPT_SERVICE)
+        old = self.objects.get(("GPTService", namespace, name))
+        if old is None:
+            raise errors.Absent("apply GPTService: not found")
+        if old["metadata"]["uid"] != uid:
+            raise errors.Conflict("apply GPTService: Precondition failed: UID in precondition")
+        self.writes.append(Write("GPTService/status", name, uid, dict(status)))
+        return copy.deepcopy(self.add({**old, "status": dict(status)}))
+
+    async def close(self) -> None:
+        pass
+
+    def _may_fail(self, verb: str, kind: Kind) -> None:
+        failure = self.failures.get((verb, kind.name))
+        if failure is not None:
+            raise failure
+
+    def written(self) -> Names:
+        """Return the kinds that were written since this was last asked, in order."""
+        kinds_written = [write.kind for write in self.writes]
+        self.writes.clear()
+        return kinds_written
+
+
+def _has_our_label(body: Body) -> bool:
+    labels = body["metadata"].get("labels", {})
+    return bool(labels.get("app.kubernetes.io/managed-by") == "gptservice-operator")
+
+
+def _without_version(body: Body) -> Body:
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": None}}

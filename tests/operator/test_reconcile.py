@@ -1,0 +1,438 @@
+"""Whole passes: a cluster's state goes in, writes and another state come out."""
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gptservice_operator import errors, names
+from gptservice_operator.reconcile import Reconciler
+from gptservice_operator.store import Store
+from tests.operator import builders
+from tests.operator.builders import NAMESPACE, Body
+from tests.operator.fake_cluster import FakeCluster
+
+KEY = (NAMESPACE, "chat")
+STATUS = "GPTService/status"
+CHILDREN = ["ConfigMap", "Deployment", "Service"]
+CHILD_NAMES = {"ConfigMap": "chat-limits", "Deployment": "chat", "Service": "chat"}
+
+
+class World:
+    """A cluster, the store that watches it, and the passes over one service."""
+
+    def __init__(self, *bodies: Body) -> None:
+        self.cluster = FakeCluster()
+        for body in bodies:
+            self.cluster.add(body)
+        self.store = self.cluster.fill(Store())
+        self.seconds = 0
+
+    def reconciler(self, store: Store | None = None) -> Reconciler:
+        return Reconciler(store or self.store, self.cluster.as_cluster(), builders.config(), now=self._now)
+
+    def _now(self) -> datetime.datetime:
+        self.seconds += 1
+        return datetime.datetime(2026, 1, 5, 12, 0, 0, tzinfo=datetime.UTC) + datetime.timedelta(seconds=self.seconds)
+
+    async def run_pass(self) -> list[str]:
+        """Run one pass and return the kinds that it wrote."""
+        await self.reconciler().reconcile(KEY)
+        return self.cluster.written()
+
+    async def failing_pass(self, error: type[errors.OperatorError]) -> list[str]:
+        """Run one pass that must raise such an error, and return the kinds that it wrote."""
+        with pytest.raises(error):
+            await self.reconciler().reconcile(KEY)
+        return self.cluster.written()
+
+    def see(self, *, lost: str | None = None) -> None:
+        """Let the watches catch up; ``lost`` is the kind of an object that they report as deleted."""
+        self.cluster.fill(self.store)
+        if lost is not None:
+            self.store.discard((lost, NAMESPACE, CHILD_NAMES[lost]))
+
+    async def settle(self) -> None:
+        """Run passes until one writes nothing."""
+        for _ in range(5):
+            if not await self.run_pass():
+                return
+            self.see()
+        raise AssertionError("passes go on writing")
+
+    def body(self, kind: str) -> Body:
+        found = self.cluster.get_body(kind, CHILD_NAMES.get(kind, "chat"))
+        assert found is not None, f"there is no {kind}"
+        return found
+
+    def condition(self, kind: str) -> Body:
+        status: Body = self.body("GPTService")["status"]
+        (found,) = [condition for condition in status["conditions"] if condition["type"] == kind]
+        return found
+
+    def edit_spec(self, **fields: Any) -> None:
+        """Edit the spec as a user does."""
+        body = self.cluster.edit("GPTService", "chat")
+        body["spec"] |= fields
+        body["metadata"]["generation"] += 1
+        self.see()
+
+
+async def settled(spec: Body | None = None) -> World:
+    world = World(builders.service(spec=spec))
+    await world.settle()
+    return world
+
+
+class TestFirstPass:
+    async def test_children_are_written_in_order_and_then_the_status(self) -> None:
+        assert await World(builders.service()).run_pass() == [*CHILDREN, STATUS]
+
+    async def test_every_child_is_labelled_and_owned(self) -> None:
+        world = World(builders.service())
+        await world.run_pass()
+        for kind in CHILDREN:
+            metadata = world.body(kind)["metadata"]
+            assert names.labels("chat").items() <= metadata["labels"].items()
+            assert names.controller_uid(metadata) == builders.uid_of("GPTService", "chat")
+            assert names.APPLIED_HASH in metadata["annotations"]
+
+    async def test_the_first_writes_carry_no_uid_and_later_ones_do(self) -> None:
+        world = World(builders.service())
+        await world.reconciler().reconcile(KEY)
+        assert {write.uid for write in world.cluster.writes if write.kind in CHILDREN} == {None}
+        world.cluster.written()
+        world.edit_spec(replicas=2)
+        await world.reconciler().reconcile(KEY)
+        (write,) = [write for write in world.cluster.writes if write.kind == "Deployment"]
+        assert write.uid == world.body("Deployment")["metadata"]["uid"]
+
+    async def test_the_next_pass_sees_what_was_written_before_any_watch_does(self) -> None:
+        world = World(builders.service())
+        await world.run_pass()
+        world.cluster.reads.clear()
+        assert await world.run_pass() == []
+        assert world.cluster.reads == []
+
+    async def test_the_status_speaks_of_what_the_pass_has_written(self) -> None:
+        world = World(builders.service())
+        await world.run_pass()
+        status = world.body("GPTService")["status"]
+        assert status["observedGeneration"] == 1
+        assert status["endpoint"] == "http://chat.team-a.svc:80"
+        assert status["lastSyncTime"] == "2026-01-05T12:00:01Z"
+
+    async def test_a_pass_asks_for_no_further_one(self) -> None:
+        assert await World(builders.service()).reconciler().reconcile(KEY) is None
+
+
+class TestSteadyState:
+    async def test_nothing_is_written(self) -> None:
+        world = await settled()
+        for _ in range(3):
+            assert await world.run_pass() == []
+
+    async def test_nothing_is_written_after_a_restart(self) -> None:
+        world = await settled()
+        world.store = world.cluster.fill(Store())
+        assert await world.run_pass() == []
+
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            pytest.param({"model": "pvc://m/x", "engine": {"env": [{"name": "EMPTY", "value": ""}]}}, id="empty value"),
+            pytest.param({"model": "pvc://m/x", "resources": {"limits": {"cpu": "1000m"}}}, id="1000m"),
+            pytest.param({"model": "pvc://m/x", "scheduling": {"nodeSelector": {}, "tolerations": []}}, id="empties"),
+            pytest.param({"model": "pvc://m/x", "replicas": 0}, id="stopped"),
+            pytest.param({"model": "hf://org/name"}, id="refused"),
+        ],
+    )
+    async def test_whatever_the_spec_says(self, spec: Body) -> None:
+        world = await settled(spec)
+        world.store = world.cluster.fill(Store())
+        assert await world.run_pass() == []
+
+    async def test_a_pod_that_gets_ready_writes_the_status_only(self) -> None:
+        world = await settled()
+        deployment = world.cluster.edit("Deployment", "chat")
+        deployment["status"] |= {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
+        world.cluster.add(builders.pod(ready=True))
+        world.see()
+        assert await world.run_pass() == [STATUS]
+        assert world.body("GPTService")["status"]["phase"] == "Ready"
+        world.see()
+        assert await world.run_pass() == []
+
+
+class TestEdits:
+    @pytest.mark.parametrize(
+        ("fields", "written"),
+        [
+            pytest.param({"replicas": 3}, "Deployment", id="replicas"),
+            pytest.param({"engine": {"args": ["--seed=1"]}}, "Deployment", id="an engine argument"),
+            pytest.param({"maxInflightRequests": 9}, "ConfigMap", id="a limit that needs no restart"),
+        ],
+    )
+    async def test_only_the_child_that_differs_is_written(self, fields: Body, written: str) -> None:
+        world = await settled()
+        world.edit_spec(**fields)
+        assert await world.run_pass() == [written, STATUS]
+        assert world.body("GPTService")["status"]["observedGeneration"] == 2
+        world.see()
+        assert await world.run_pass() == []
+
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            pytest.param({"replicas": -1}, "InvalidSpec", id="a negative count"),
+            pytest.param({"model": "s3://bucket/key"}, "InvalidSpec", id="a scheme that is not served"),
+            pytest.param({"model": "unheard-of"}, "UnknownModel", id="a model that nobody knows"),
+            pytest.param({"engine": {"args": ["--port=1"]}}, "InvalidSpec", id="a reserved argument"),
+        ],
+    )
+    async def test_a_refused_edit_touches_no_child(self, fields: Body, reason: str) -> None:
+        world = await settled()
+        before = {kind: world.body(kind) for kind in CHILDREN}
+        status = world.body("GPTService")["status"]
+        world.edit_spec(**fields)
+        assert await world.run_pass() == [STATUS]
+        assert {kind: world.body(kind) for kind in CHILDREN} == before
+        assert (world.condition("Accepted")["status"], world.condition("Accepted")["reason"]) == ("False", reason)
+        after = world.body("GPTService")["status"]
+        assert (after["endpoint"], after["effective"]) == (status["endpoint"], status["effective"])
+
+    async def test_a_refused_service_starts_by_itself_once_its_model_exists(self) -> None:
+        world = World(builders.service(spec={"modelRef": "gpt-4-turbo"}))
+        assert await world.run_pass() == [STATUS]
+        world.cluster.add(builders.gpt_model("gpt-4-turbo"))
+        world.see()
+        assert await world.run_pass() == [*CHILDREN, STATUS]
+        assert world.condition("Accepted")["status"] == "True"
+
+
+class TestDrift:
+    @pytest.mark.parametrize(
+        ("kind", "edit"),
+        [
+            pytest.param("Deployment", lambda body: body["spec"].update(replicas=9), id="scaled by hand"),
+            pytest.param("Service", lambda body: body["spec"]["ports"][0].update(targetPort=1), id="port edited"),
+            pytest.param("ConfigMap", lambda body: body.update(data={}), id="data emptied"),
+        ],
+    )
+    async def test_a_foreign_edit_is_taken_back(self, kind: str, edit: Callable[[Body], None]) -> None:
+        world = await settled()
+        edit(world.cluster.edit(kind, CHILD_NAMES[kind]))
+        world.see()
+        assert await world.run_pass() == [kind]
+        world.see()
+        assert await world.run_pass() == []
+
+    @pytest.mark.parametrize("kind", CHILDREN)
+    async def test_a_deleted_child_is_made_again(self, kind: str) -> None:
+        world = await settled()
+        world.cluster.remove(kind, CHILD_NAMES[kind])
+        world.see(lost=kind)
+        assert await world.run_pass() == [kind]
+        assert world.body(kind)
+
+    @pytest.mark.parametrize("kind", CHILDREN)
+    async def test_a_child_that_lost_our_label_is_recognised_and_mended(self, kind: str) -> None:
+        world = await settled()
+        uid = world.body(kind)["metadata"]["uid"]
+        del world.cluster.edit(kind, CHILD_NAMES[kind])["metadata"]["labels"]
+        world.see(lost=kind)
+        await world.reconciler().reconcile(KEY)
+        assert [(write.kind, write.uid) for write in world.cluster.writes] == [(kind, uid)]
+        assert world.body(kind)["metadata"]["labels"] == names.labels("chat")
+        world.cluster.written()
+        world.see()
+        assert await world.run_pass() == []
+
+
+class TestNamesThatAreTaken:
+    @staticmethod
+    def foreign(kind: str, **metadata: Any) -> Body:
+        body: Body = {"apiVersion": "v1", "kind": kind, "spec": {"theirs": True}}
+        return {**body, "metadata": {"name": CHILD_NAMES[kind], "namespace": NAMESPACE, "uid": "theirs", **metadata}}
+
+    @pytest.mark.parametrize("kind", CHILDREN)
+    @pytest.mark.parametrize(
+        "metadata",
+        [
+            pytest.param({}, id="nobody's"),
+            pytest.param({"labels": names.labels("chat")}, id="with our labels"),
+            pytest.param({"ownerReferences": [names.owner_reference("chat", "a-former-one")]}, id="a former one's"),
+        ],
+    )
+    async def test_the_object_is_not_touched_the_others_are_written(self, kind: str, metadata: Body) -> None:
+        foreign = self.foreign(kind, **metadata)
+        world = World(builders.service(), foreign)
+        before = world.body(kind)
+        written = await world.failing_pass(errors.Conflict)
+        assert written == [*(child for child in CHILDREN if child != kind), STATUS]
+        assert world.body(kind) == before
+        assert world.condition("Accepted")["reason"] == "NameConflict"
+        assert f"{kind} {CHILD_NAMES[kind]}" in world.condition("Accepted")["message"]
+
+    async def test_it_goes_on_once_the_name_is_free(self) -> None:
+        world = World(builders.service(), self.foreign("Service"))
+        await world.failing_pass(errors.Conflict)
+        world.cluster.remove("Service", "chat")
+        assert await world.run_pass() == ["Service", STATUS]
+        assert world.condition("Accepted")["status"] == "True"
+
+    async def test_what_is_known_is_not_written_again(self) -> None:
+        world = World(builders.service(), self.foreign("Service"))
+        await world.failing_pass(errors.Conflict)
+        assert await world.failing_pass(errors.Conflict) == []
+
+
+class TestFailures:
+    @pytest.mark.parametrize("verb", ["get", "apply"])
+    @pytest.mark.parametrize("kind", CHILDREN)
+    async def test_one_child_s_failure_does_not_stop_the_others(self, kind: str, verb: str) -> None:
+        world = World(builders.service())
+        world.cluster.failures[verb, kind] = errors.Transient("no answer")
+        written = await world.failing_pass(errors.Transient)
+        assert written == [*(child for child in CHILDREN if child != kind), STATUS]
+        world.cluster.failures.clear()
+        assert kind in await world.run_pass()
+
+    @pytest.mark.parametrize(
+        ("error", "reason", "accepted"),
+        [
+            pytest.param(errors.Invalid('apply Deployment: "x" is invalid'), "InvalidSpec", "False", id="refused"),
+            pytest.param(errors.Waiting("apply Deployment: forbidden"), "Forbidden", "True", id="forbidden"),
+            pytest.param(errors.Waiting("apply Deployment: exceeded quota: q"), "QuotaExceeded", "True", id="a quota"),
+        ],
+    )
+    async def test_the_status_says_why_and_the_pass_is_retried(
+        self, error: errors.OperatorError, reason: str, accepted: str
+    ) -> None:
+        world = World(builders.service())
+        world.cluster.failures["apply", "Deployment"] = error
+        assert await world.failing_pass(type(error)) == ["ConfigMap", "Service", STATUS]
+        assert world.condition("Ready")["reason"] == reason
+        assert str(error) in world.condition("Ready")["message"]
+        assert world.condition("Accepted")["status"] == accepted
+
+    async def test_a_network_failure_says_nothing_of_the_service(self) -> None:
+        world = await settled()
+        status = world.body("GPTService")["status"]
+        world.edit_spec(replicas=2)
+        world.cluster.failures["apply", "Deployment"] = errors.Transient("no answer", retry_after=7)
+        with pytest.raises(errors.Transient) as raised:
+            await world.reconciler().reconcile(KEY)
+        assert raised.value.retry_after == 7
+        before = {condition["type"]: condition["reason"] for condition in status["conditions"]}
+        assert {kind: world.condition(kind)["reason"] for kind in before} == before
+
+    async def test_a_status_that_cannot_be_written_is_retried(self) -> None:
+        world = World(builders.service())
+        world.cluster.failures["status", "GPTService"] = errors.Transient("no answer")
+        assert await world.failing_pass(errors.Transient) == CHILDREN
+        world.cluster.failures.clear()
+        assert await world.run_pass() == [STATUS]
+
+    async def test_of_several_failures_the_transient_one_is_raised(self) -> None:
+        world = World(builders.service())
+        world.cluster.failures["apply", "ConfigMap"] = errors.Invalid("refused")
+        world.cluster.failures["apply", "Service"] = errors.Transient("no answer")
+        await world.failing_pass(errors.Transient)
+
+    async def test_a_fault_of_our_own_escapes(self) -> None:
+        world = World(builders.service())
+        world.cluster.failures["apply", "Deployment"] = ZeroDivisionError()  # type: ignore[assignment]
+        with pytest.raises(ZeroDivisionError):
+            await world.reconciler().reconcile(KEY)
+
+
+class TestStaleKnowledge:
+    @pytest.mark.parametrize("kind", CHILDREN)
+    async def test_a_child_deleted_without_a_word_is_made_again_by_the_retry(self, kind: str) -> None:
+        world = await settled()
+        world.cluster.remove(kind, CHILD_NAMES[kind])
+        world.store.put(builders.entry(edited_by_somebody(world, kind)))
+        assert await world.failing_pass(errors.Transient) == []
+        assert await world.run_pass() == [kind]
+        world.see()
+        assert await world.run_pass() == []
+
+    async def test_a_child_made_again_by_somebody_else_is_a_conflict_in_the_next_pass(self) -> None:
+        world = await settled()
+        taken = world.cluster.edit("Deployment", "chat")
+        taken["metadata"] |= {"uid": "theirs", "ownerReferences": []}
+        world.edit_spec(replicas=2)
+        world.store.discard(("Deployment", NAMESPACE, "chat"))
+        assert await world.failing_pass(errors.Conflict) == [STATUS]
+        assert world.body("Deployment")["metadata"]["uid"] == "theirs"
+        assert world.body("Deployment")["spec"]["replicas"] == 1
+
+    async def test_no_child_is_made_for_a_service_that_is_gone(self) -> None:
+        world = await settled()
+        for kind in CHILDREN:
+            world.cluster.remove(kind, CHILD_NAMES[kind])
+            world.see(lost=kind)
+        world.cluster.remove("GPTService", "chat")
+        assert await world.run_pass() == []
+        assert world.store.service(KEY) is None
+
+    async def test_no_child_is_made_for_a_service_that_is_being_deleted(self) -> None:
+        world = World(builders.service())
+        world.cluster.edit("GPTService", "chat")["metadata"]["deletionTimestamp"] = "2026-01-05T12:00:00Z"
+        assert await world.run_pass() == []
+
+    async def test_a_service_known_to_be_deleted_is_not_even_looked_at(self) -> None:
+        world = World(builders.service(deletionTimestamp="2026-01-05T12:00:00Z"))
+        assert await world.run_pass() == []
+        assert world.cluster.reads == []
+
+    async def test_a_service_that_is_not_known_is_no_error(self) -> None:
+        assert await World().run_pass() == []
+
+    async def test_a_service_made_again_under_the_same_name_gets_no_status_of_the_former_one(self) -> None:
+        world = await settled()
+        world.cluster.remove("GPTService", "chat")
+        world.cluster.add(builders.service(uid="another"))
+        deployment = world.cluster.edit("Deployment", "chat")
+        deployment["status"] |= {"readyReplicas": 1}
+        world.store.put(builders.entry(deployment))
+        assert await world.run_pass() == []
+        assert "status" not in world.body("GPTService")
+
+    async def test_a_namespace_that_is_being_deleted_is_no_failure(self) -> None:
+        world = World(builders.service())
+        for kind in CHILDREN:
+            world.cluster.failures["apply", kind] = errors.Absent("namespace is being terminated")
+        world.cluster.failures["status", "GPTService"] = errors.Absent("gone")
+        assert await world.run_pass() == []
+
+
+def edited_by_somebody(world: World, kind: str) -> Body:
+    """Return a child as the store knows it, with an edit that the pass will want to take back."""
+    snapshot = world.store.snapshot(KEY)
+    assert snapshot is not None
+    body = snapshot.children[kind, CHILD_NAMES[kind]].body
+    body["metadata"] |= {"labels": {}, "resourceVersion": "5000"}
+    return body
+
+
+async def test_status_is_of_the_spec_that_the_pass_began_with() -> None:
+    """An edit that arrives during a pass is the next pass's; nobody may read that it was already observed."""
+    world = World(builders.service())
+    apply = world.cluster.apply
+
+    async def apply_while_the_user_edits(*args: Any, **kwargs: Any) -> Body:
+        reply = await apply(*args, **kwargs)
+        if len(world.cluster.writes) == 1:
+            world.edit_spec(replicas=5)
+        return reply
+
+    world.cluster.apply = apply_while_the_user_edits  # type: ignore[method-assign]
+    await world.run_pass()
+    assert world.body("GPTService")["status"]["observedGeneration"] == 1
+    assert world.body("Deployment")["spec"]["replicas"] == 1
+    world.see()
+    assert await world.run_pass() == ["Deployment", STATUS]
+    assert world.body("GPTService")["status"]["observedGeneration"] == 2

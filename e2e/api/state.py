@@ -1,0 +1,147 @@
+"""What tests of this level make and look at: a small GPTService, its conditions, and its children in plain form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.kube import Kube, Object, wait_until
+
+CHILDREN = ("Deployment", "Service", "ConfigMap")
+_SERVER_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace")
+_SERVER_SPEC = ("clusterIP", "clusterIPs")
+# Kubernetes' own, in every namespace and on every Deployment.
+_CA_CONFIG_MAP = "kube-root-ca.crt"
+_REVISION = "deployment.kubernetes.io/revision"
+
+
+def service(name: str = "gpt", **spec: Any) -> Object:
+    """A GPTService of a model in the image on the CPU: it needs no catalogue, no volume and no GPU."""
+    small = {"requests": {"cpu": "10m", "memory": "16Mi"}}
+    defaults: Object = {"model": "file:///models/tiny", "gpu": {"count": 0}, "resources": small}
+    if "modelRef" in spec:
+        del defaults["model"]
+    return {
+        "apiVersion": "ai.example.com/v1",
+        "kind": "GPTService",
+        "metadata": {"name": name},
+        "spec": {**defaults, **spec},
+    }
+
+
+def condition(obj: Object | None, kind: str) -> Object:
+    """One condition; empty when there is none yet."""
+    found = ((obj or {}).get("status") or {}).get("conditions") or []
+    return next((c for c in found if c["type"] == kind), {})
+
+
+def holds(obj: Object | None, kind: str, status: str = "True", reason: str = "") -> bool:
+    """Whether a condition has this status (and reason) for the object's current generation."""
+    found = condition(obj, kind)
+    return (
+        obj is not None
+        and found.get("status") == status
+        and found.get("observedGeneration") == obj["metadata"]["generation"]
+        and reason in ("", found.get("reason"))
+    )
+
+
+def is_ready(obj: Object | None) -> bool:
+    """Ready for the current generation, with as many ready replicas as asked for."""
+    return obj is not None and holds(obj, "Ready") and obj["status"].get("readyReplicas") == obj["spec"]["replicas"]
+
+
+def is_stopped(obj: Object | None) -> bool:
+    """Stopped, and every pod gone."""
+    return holds(obj, "Ready", "False", "Stopped") and not ((obj or {})["status"].get("replicas"))
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Reads one namespace."""
+
+    kube: Kube
+    namespace: str
+
+    def gpt(self, name: str = "gpt") -> Object | None:
+        return self.kube.find("GPTService", name, self.namespace)
+
+    def child(self, kind: str, name: str = "gpt") -> Object:
+        return self.kube.get(kind, name, self.namespace)
+
+    def pods(self, name: str = "gpt") -> list[Object]:
+        """The pods of one service that are not being deleted."""
+        found = self.kube.all("Pod", self.namespace, labels=f"gptservice-name={name}")
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def wait(
+        self, accepts: Callable[[Object | None], bool], what: str, name: str = "gpt", *, timeout: float = 40
+    ) -> Object:
+        """Wait for a GPTService that is accepted, and return it."""
+        found = wait_until(lambda: self.gpt(name), accepts, f"GPTService {name}: {what}", timeout=timeout)
+        return found or {}
+
+    def wait_ready(self, name: str = "gpt", *, timeout: float = 40) -> Object:
+        """Wait until Kubernetes and the operator agree that the current spec runs."""
+        found = self.wait(is_ready, "to be Ready", name, timeout=timeout)
+        replicas = found["spec"]["replicas"]
+        deployment = self.child("Deployment", name)
+        assert deployment["spec"]["replicas"] == replicas
+        assert deployment["status"].get("readyReplicas", 0) == replicas
+        return found
+
+    def wait_rolled(self, name: str, accepts: Callable[[Object], bool], what: str) -> Object:
+        """Wait until the child Deployment is as wanted and every pod is of it."""
+
+        def done(deployment: Object | None) -> bool:
+            if deployment is None or not accepts(deployment):
+                return False
+            live = deployment.get("status", {})
+            wanted = deployment["spec"]["replicas"]
+            counts = [live.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
+            return live.get("observedGeneration") == deployment["metadata"]["generation"] and counts == [wanted] * 3
+
+        read = lambda: self.kube.find("Deployment", name, self.namespace)  # noqa: E731
+        return wait_until(read, done, f"Deployment {name}: {what}", timeout=40) or {}
+
+    def children(self) -> dict[str, Object]:
+        """Every object in the namespace that could be a child, by kind and name, without what the server makes up.
+
+        UIDs of owners are replaced by their names, so that two namespaces can be compared.
+        """
+        services = self.kube.all("GPTService", self.namespace)
+        owners = {gpt["metadata"]["uid"]: gpt["metadata"]["name"] for gpt in services}
+        found: dict[str, Object] = {}
+        for kind in CHILDREN:
+            for obj in self.kube.all(kind, self.namespace):
+                if obj["metadata"]["name"] != _CA_CONFIG_MAP:
+                    found[f"{kind}/{obj['metadata']['name']}"] = plain(obj, owners)
+        return found
+
+    def versions(self) -> dict[str, str]:
+        """The resourceVersion of everything in the namespace that the operator could write."""
+        return {
+            f"{kind}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
+            for kind in ("GPTService", *CHILDREN)
+            for obj in self.kube.all(kind, self.namespace)
+        }
+
+
+def plain(obj: Object, owners: dict[str, str]) -> Object:
+    """An object without identity, status and what the API server allocated."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_METADATA}
+    references = [{**r, "uid": owners.get(r["uid"], "unknown")} for r in metadata.get("ownerReferences", [])]
+    annotations = {k: v for k, v in metadata.get("annotations", {}).items() if k != _REVISION}
+    spec = {key: value for key, value in obj.get("spec", {}).items() if key not in _SERVER_SPEC}
+    return {
+        "metadata": {**metadata, "ownerReferences": references, "annotations": sorted(annotations)},
+        "spec": spec,
+        "data": obj.get("data"),
+    }
+
+
+def engine_args(deployment: Object) -> list[str]:
+    """The arguments of the serving container."""
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    return list(next(c for c in containers if c["name"] == "engine")["args"])

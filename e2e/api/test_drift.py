@@ -1,0 +1,141 @@
+"""What others do to the children: what is ours comes back, what is theirs stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.api.state import Observer, engine_args, plain, service
+from e2e.kube import Kube, Object, stays, wait_until
+from e2e.kubectl import Kubectl
+from e2e.operator_process import OperatorProcess
+
+
+@pytest.fixture
+def running(operator_without_resync: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> Object:
+    """A Ready GPTService with two replicas, under an operator that hears of things by its watches alone."""
+    kube.apply(service(replicas=2), namespace)
+    return observer.wait_ready()
+
+
+@pytest.mark.parametrize(("kind", "name"), [("Deployment", "gpt"), ("Service", "gpt"), ("ConfigMap", "gpt-limits")])
+def test_a_deleted_child_comes_back(
+    running: Object, kube: Kube, namespace: str, observer: Observer, kind: str, name: str
+) -> None:
+    before, uid = observer.children(), observer.child(kind, name)["metadata"]["uid"]
+    kube.delete(kind, name, namespace)
+
+    def is_new(child: Object | None) -> bool:
+        return child is not None and child["metadata"]["uid"] != uid
+
+    wait_until(lambda: kube.find(kind, name, namespace), is_new, f"a new {kind}")
+    wait_until(observer.children, lambda now: now == before, "the children as they were")
+    observer.wait_ready()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change"),
+    [
+        pytest.param("Deployment", "gpt", {"spec": {"replicas": 5}}, id="replicas"),
+        pytest.param(
+            "Deployment", "gpt", {"spec": {"template": {"spec": {"enableServiceLinks": True}}}}, id="pod template"
+        ),
+        pytest.param("Deployment", "gpt", {"spec": {"revisionHistoryLimit": 1}}, id="history"),
+        pytest.param("Service", "gpt", {"spec": {"selector": {"gptservice-name": "other"}}}, id="selector"),
+        pytest.param("Service", "gpt", {"metadata": {"annotations": {"ai.example.com/applied-hash": "x"}}}, id="hash"),
+        pytest.param("ConfigMap", "gpt-limits", {"data": {"limits.json": "{}x"}}, id="data"),
+        pytest.param("Deployment", "gpt", {"metadata": {"labels": {"gptservice-name": None}}}, id="label removed"),
+    ],
+)
+def test_an_edit_of_ours_is_taken_back(
+    running: Object,
+    kube: Kube,
+    namespace: str,
+    observer: Observer,
+    kind: str,
+    name: str,
+    change: Object,
+) -> None:
+    before = observer.children()
+    original = observer.child(kind, name)
+    edited = kube.merge(kind, name, namespace, change)
+    assert parts(edited) != parts(original)
+    wait_until(
+        lambda: observer.child(kind, name), lambda child: parts(child) == parts(original), f"the {kind} as it was"
+    )
+    assert observer.children() == before
+    observer.wait_ready()
+
+
+def parts(child: Object) -> list[object]:
+    """All of a child that an edit could change."""
+    shown = plain(child, {})
+    return [shown, child["metadata"].get("annotations", {}).get("ai.example.com/applied-hash")]
+
+
+def test_foreign_metadata_and_a_sidecar_stay(
+    running: Object, kube: Kube, kubectl: Kubectl, namespace: str, observer: Observer
+) -> None:
+    sidecar = {"name": "mesh", "image": "localhost/mesh:1"}
+    theirs = {"example.org/theirs": "yes"}
+    kube.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "gpt", "annotations": theirs, "labels": theirs},
+            "spec": {"template": {"metadata": {"annotations": theirs}, "spec": {"containers": [sidecar]}}},
+        },
+        namespace,
+        manager="mesh",
+    )
+    kube.merge("Service", "gpt", namespace, {"metadata": {"annotations": theirs}})
+    observer.wait_rolled("gpt", lambda d: len(containers(d)) == 2, "the sidecar")
+    kube.apply(service(replicas=2, engine={"args": ["--seed=7"]}), namespace)
+    deployment = observer.wait_rolled("gpt", lambda d: "--seed=7" in engine_args(d), "the new argument")
+    assert containers(deployment) == {"engine", "mesh"}
+    assert theirs.items() <= deployment["metadata"]["annotations"].items()
+    assert theirs.items() <= deployment["metadata"]["labels"].items()
+    assert theirs.items() <= deployment["spec"]["template"]["metadata"]["annotations"].items()
+    assert theirs.items() <= observer.child("Service")["metadata"]["annotations"].items()
+    observer.wait_ready()
+
+
+def containers(deployment: Object) -> set[str]:
+    return {c["name"] for c in deployment["spec"]["template"]["spec"]["containers"]}
+
+
+def test_rollout_restart_works_and_stays(
+    running: Object, kube: Kube, kubectl: Kubectl, namespace: str, observer: Observer
+) -> None:
+    old = {pod["metadata"]["uid"] for pod in observer.pods()}
+    kubectl.run("rollout", "restart", "deployment/gpt", "--namespace", namespace)
+    restarted = observer.wait_rolled("gpt", lambda d: restarted_at(d) != "", "the restart")
+    observer.wait_ready()
+    assert old.isdisjoint(pod["metadata"]["uid"] for pod in observer.pods())
+    kube.scale("gpt", namespace, 3)  # another pass that writes the Deployment
+    observer.wait_ready()
+    pods = {pod["metadata"]["uid"] for pod in observer.pods()}
+    assert restarted_at(observer.child("Deployment")) == restarted_at(restarted)
+    stays(
+        lambda: {pod["metadata"]["uid"] for pod in observer.pods()},
+        lambda now: now == pods,
+        "the restarted pods",
+        seconds=1,
+    )
+
+
+def restarted_at(deployment: Object) -> str:
+    annotations = deployment["spec"]["template"]["metadata"].get("annotations") or {}
+    return str(annotations.get("kubectl.kubernetes.io/restartedAt", ""))
+
+
+def test_labels_of_the_service_are_not_copied(running: Object, kube: Kube, namespace: str, observer: Observer) -> None:
+    """A GitOps tool's tracking label on a child would make that tool prune the child."""
+    before = observer.children()
+    theirs = {"argocd.argoproj.io/instance": "app", "app.kubernetes.io/instance": "app"}
+    kube.merge("GPTService", "gpt", namespace, {"metadata": {"labels": theirs, "annotations": theirs}})
+    kube.scale("gpt", namespace, 1)
+    observer.wait_ready()
+    after = observer.children()
+    assert {key: value["metadata"] for key, value in after.items()} == {
+        key: value["metadata"] for key, value in before.items()
+    }

@@ -1,0 +1,67 @@
+"""Replicas follow the spec, to nothing and back, without touching the pods that stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.api.state import Observer, condition, is_stopped, service
+from e2e.kube import Kube, wait_until
+from e2e.kubectl import Kubectl
+from e2e.operator_process import OperatorProcess
+
+
+def uids(observer: Observer) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in observer.pods()}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [pytest.param(1, 3, id="up"), pytest.param(3, 1, id="down")],
+)
+def test_scales_without_restarting_a_pod(
+    operator: OperatorProcess, kubectl: Kubectl, kube: Kube, namespace: str, observer: Observer, before: int, after: int
+) -> None:
+    kube.apply(service(replicas=before), namespace)
+    observer.wait_ready()
+    first, template = uids(observer), observer.child("Deployment")["spec"]["template"]
+    kubectl.run("scale", "gptservice/gpt", f"--replicas={after}", "--namespace", namespace)
+    ready = observer.wait_ready()
+    wait_until(lambda: len(observer.pods()), lambda count: count == after, f"{after} pods")
+    assert ready["status"]["replicas"] == after
+    assert observer.child("Deployment")["spec"]["template"] == template
+    second = uids(observer)
+    assert first < second if after > before else second < first
+
+
+def test_to_zero_and_back(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
+    kube.apply(service(replicas=2), namespace)
+    observer.wait_ready()
+    kube.scale("gpt", namespace, 0)
+    stopped = observer.wait(is_stopped, "to be Stopped")
+    assert stopped["status"]["phase"] == "Stopped"
+    states = {kind: condition(stopped, kind)["status"] for kind in ("Accepted", "Available", "Progressing", "Degraded")}
+    assert states == {"Accepted": "True", "Available": "False", "Progressing": "False", "Degraded": "False"}
+    assert observer.pods() == []
+    assert observer.child("Deployment")["spec"]["replicas"] == 0
+    assert observer.child("Service")["spec"]["selector"]["gptservice-name"] == "gpt"
+
+    kube.scale("gpt", namespace, 2)
+    observer.wait_ready()
+    assert len(observer.pods()) == 2
+
+
+def test_created_stopped(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
+    kube.apply(service(replicas=0), namespace)
+    observer.wait(is_stopped, "to be Stopped")
+    assert observer.pods() == []
+
+
+def test_the_scale_subresource_reports_what_runs(
+    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    kube.apply(service(replicas=2), namespace)
+    observer.wait_ready()
+    path = f"/apis/ai.example.com/v1/namespaces/{namespace}/gptservices/gpt/scale"
+    scale = kube.request("GET", path)
+    assert scale["status"]["replicas"] == 2
+    assert len(kube.all("Pod", namespace, labels=scale["status"]["selector"])) == 2

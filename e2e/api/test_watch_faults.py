@@ -1,0 +1,192 @@
+"""What a cut, silent or outdated watch hides is found all the same. No resync helps: its period is an hour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from e2e.api.state import CHILDREN, Observer, engine_args, holds, service
+from e2e.kube import KINDS, Kube, Object, stays, wait_until
+from e2e.operator_process import OperatorProcess
+from e2e.proxy import EventAction, EventRule, Switchboard
+
+GONE = [
+    pytest.param("none", id="resumed"),
+    pytest.param("event", id="410 event"),
+    pytest.param("http", id="410 status"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _operator(operator_without_resync: OperatorProcess) -> None:
+    """Every test here runs under it."""
+
+
+class Blind:
+    """A block in which the operator's watches of one kind are cut and cannot be opened again.
+
+    When it ends, the next watch goes on where the last one stopped, or is told 410 first.
+    """
+
+    def __init__(self, board: Switchboard, kind: str, gone: str = "none") -> None:
+        self._board, self._plural, self._gone = board, KINDS[kind].plural, gone
+
+    def __enter__(self) -> None:
+        wait_until(self._board.open_watches, lambda watches: self._plural in watches, f"a watch of {self._plural}")
+        self._board.pause_connections(self._plural)
+        assert self._board.cut_watches(self._plural) >= 1
+
+    def __exit__(self, *_: object) -> None:
+        if self._gone == "event":
+            self._board.answer_gone(self._plural, how="event")
+        if self._gone == "http":
+            self._board.answer_gone(self._plural, how="http")
+        self._board.resume_connections(self._plural)
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize(("kind", "name"), [("Deployment", "gpt"), ("Service", "gpt"), ("ConfigMap", "gpt-limits")])
+def test_a_child_deleted_while_its_watch_is_cut(
+    board: Switchboard, kube: Kube, namespace: str, observer: Observer, kind: str, name: str, gone: str
+) -> None:
+    kube.apply(service(replicas=2), namespace)
+    observer.wait_ready()
+    before, uid = observer.children(), observer.child(kind, name)["metadata"]["uid"]
+    with Blind(board, kind, gone):
+        kube.delete(kind, name, namespace)
+        wait_until(lambda: kube.find(kind, name, namespace), lambda child: child is None, f"the {kind} to go")
+
+    def is_new(child: Object | None) -> bool:
+        return child is not None and child["metadata"]["uid"] != uid
+
+    wait_until(lambda: kube.find(kind, name, namespace), is_new, f"a new {kind}")
+    wait_until(observer.children, lambda now: now == before, "the children as they were")
+    observer.wait_ready()
+    assert board.pending_gone() == 0
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_a_service_deleted_while_its_watch_is_cut(
+    board: Switchboard, kube: Kube, namespace: str, observer: Observer, gone: str
+) -> None:
+    kube.apply(service(), namespace)
+    observer.wait_ready()
+    with Blind(board, "GPTService", gone):
+        kube.delete("GPTService", "gpt", namespace)
+        wait_until(lambda: observer.gpt(), lambda gpt: gpt is None, "the GPTService to go")
+    wait_until(observer.children, lambda found: not found, "the children to go")
+    stays(observer.children, lambda found: not found, "the namespace without children", seconds=2)
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_a_service_made_again_while_its_watch_is_cut(
+    board: Switchboard, kube: Kube, namespace: str, observer: Observer, gone: str
+) -> None:
+    kube.apply(service(replicas=1), namespace)
+    old = observer.wait_ready()
+    with Blind(board, "GPTService", gone):
+        kube.delete("GPTService", "gpt", namespace)
+        wait_until(lambda: observer.gpt(), lambda gpt: gpt is None, "the GPTService to go")
+        kube.apply(service(replicas=2, engine={"args": ["--seed=2"]}), namespace)
+    new = observer.wait_ready()
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+
+    def ours() -> list[str]:
+        found = [obj for kind in CHILDREN for obj in kube.all(kind, namespace, labels="gptservice-name=gpt")]
+        return [obj["metadata"]["ownerReferences"][0]["uid"] for obj in found]
+
+    wait_until(ours, lambda owners: owners == [new["metadata"]["uid"]] * 3, "three children of the new GPTService")
+    observer.wait_rolled("gpt", lambda d: "--seed=2" in engine_args(d), "the new spec")
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_an_edit_made_while_the_watch_is_cut(
+    board: Switchboard, kube: Kube, namespace: str, observer: Observer, gone: str
+) -> None:
+    kube.apply(service(replicas=1), namespace)
+    observer.wait_ready()
+    with Blind(board, "GPTService", gone):
+        kube.scale("gpt", namespace, 3)
+        kube.scale("gpt", namespace, 2)
+    observer.wait_ready()
+    assert len(observer.pods()) == 2
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_a_model_added_while_the_watch_is_cut(
+    board: Switchboard,
+    kube: Kube,
+    namespace: str,
+    observer: Observer,
+    catalogue: Callable[[str], Object],
+    gone: str,
+) -> None:
+    name = f"model-{namespace}"
+    kube.apply(service(modelRef=name), namespace)
+    observer.wait(lambda o: holds(o, "Accepted", "False", "UnknownModel"), "to be refused")
+    with Blind(board, "GPTModel", gone):
+        catalogue(name)
+    observer.wait_ready()
+
+
+def test_pods_that_became_ready_while_the_watches_are_cut(
+    board: Switchboard, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    slow = [{"name": "E2E_MODE", "value": "slow"}, {"name": "E2E_DELAY", "value": "1s"}]
+    with Blind(board, "Deployment", "event"), Blind(board, "Pod", "event"):
+        kube.apply(service(engine={"env": slow}), namespace)
+        observer.wait_rolled("gpt", lambda _: True, "to run")
+        assert not holds(observer.gpt(), "Ready")
+    observer.wait_ready()
+
+
+def test_all_watches_cut_again_and_again(board: Switchboard, kube: Kube, namespace: str, observer: Observer) -> None:
+    kube.apply(service(replicas=1), namespace)
+    for replicas in (3, 2, 4, 1, 2):
+        board.cut_watches()
+        kube.scale("gpt", namespace, replicas)
+        time.sleep(0.2)
+    observer.wait_ready()
+    assert len(observer.pods()) == 2
+
+
+def test_events_held_back_and_delivered_late(
+    board: Switchboard, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    """The operator acts on a stale view, then hears everything at once."""
+    kube.apply(service(replicas=1), namespace)
+    observer.wait_ready()
+    board.hold_watches("deployments")
+    kube.scale("gpt", namespace, 3)
+    observer.wait_rolled("gpt", lambda d: d["spec"]["replicas"] == 3, "three replicas")
+    assert not holds(observer.gpt(), "Ready")
+    kube.delete("Deployment", "gpt", namespace)
+    kube.scale("gpt", namespace, 2)
+    board.release_watches("deployments")
+    observer.wait_ready()
+    assert len(observer.pods()) == 2
+
+
+@pytest.mark.parametrize("kind", ["deployments", "gptservices", "pods", "services"])
+def test_events_delivered_twice(board: Switchboard, kube: Kube, namespace: str, observer: Observer, kind: str) -> None:
+    board.add_event_rule(EventRule(action=EventAction.DUPLICATE, resource=kind, namespace=namespace, times=None))
+    kube.apply(service(replicas=2), namespace)
+    observer.wait_ready()
+    kube.delete("Deployment", "gpt", namespace)
+    wait_until(lambda: kube.find("Deployment", "gpt", namespace), lambda child: child is not None, "a new one")
+    observer.wait_ready()
+
+
+@pytest.mark.parametrize("kind", ["deployments", "gptservices"])
+def test_a_watch_that_ends_with_410_in_place_of_an_event(
+    board: Switchboard, kube: Kube, namespace: str, observer: Observer, kind: str
+) -> None:
+    kube.apply(service(replicas=1), namespace)
+    observer.wait_ready()
+    rule = EventRule(action=EventAction.GONE, resource=kind, namespace=namespace)
+    board.add_event_rule(rule)
+    kube.scale("gpt", namespace, 2)
+    observer.wait_ready()
+    assert rule.fired == 1

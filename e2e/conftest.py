@@ -1,0 +1,28 @@
+"""What api and node tests share: the logs of whatever a test ran are shown when it fails."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+LogSource = Callable[[], str]
+LOG_SOURCES = pytest.StashKey[dict[str, LogSource]]()
+
+
+@pytest.fixture(scope="session")
+def show_log_on_failure(request: pytest.FixtureRequest) -> Callable[[str, LogSource], None]:
+    """Register a log by name; its text becomes a section in the report of every test that fails from then on."""
+    sources = request.config.stash.setdefault(LOG_SOURCES, {})
+
+    def register(name: str, source: LogSource) -> None:
+        sources[name] = source
+
+    return register
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report: pytest.TestReport = yield
+    if report.failed:
+        for name, source in item.config.stash.get(LOG_SOURCES, {}).items():
+            report.sections.append((name, source()))
+    return report

@@ -1,7 +1,6 @@
 """Starts a node cluster in namespaces of its own, and removes everything such a cluster leaves on the machine."""
 
 import functools
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -75,16 +74,22 @@ def _start_node(cluster: handle.Cluster, parts: node.Node, inside: processes.Sur
     start("kube-proxy", parts.kube_proxy())
     _wait_for_containerd(cluster, runtime)
     kubelet = start("kubelet", parts.kubelet())
-    if parts.gpus:
-        _start_device_plugin(parts, inside)
     api_profile.wait_usable(cluster, nodes=1, node_component=kubelet)
+    if parts.gpus:
+        _start_device_plugin(cluster, parts, inside)
 
 
-def _start_device_plugin(parts: node.Node, inside: processes.Surroundings) -> None:
-    if importlib.util.find_spec("e2e.cluster.device_plugin.__main__") is None:
-        return
+def _start_device_plugin(cluster: handle.Cluster, parts: node.Node, inside: processes.Surroundings) -> None:
+    """Advertises the GPUs; the kubelet, which empties the plugins' folder when it starts, must be there first."""
     environment = {"PYTHONPATH": str(paths.REPOSITORY)}
-    processes.start(inside, node.DEVICE_PLUGIN, parts.device_plugin(), environment=environment)
+    plugin = processes.start(inside, node.DEVICE_PLUGIN, parts.device_plugin(), environment=environment)
+    readiness.wait(
+        f"{parts.gpus} GPUs on the node",
+        lambda: readiness.allocatable(cluster.api, node.NAME, "nvidia.com/gpu") == parts.gpus,
+        seconds=60,
+        process=plugin,
+        log=processes.log_path(cluster.folder, plugin.component),
+    )
 
 
 def _wait_for_containerd(cluster: handle.Cluster, runtime: processes.Process) -> None:

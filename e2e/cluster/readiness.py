@@ -50,6 +50,11 @@ def nodes_ready(api: rest.ApiClient, count: int) -> bool:
     return len(items) >= count and all(is_ready(item) for item in items)
 
 
+def allocatable(api: rest.ApiClient, node: str, resource: str) -> int:
+    """How much of a countable resource a node offers."""
+    return int(api.get(f"/api/v1/nodes/{node}")["status"].get("allocatable", {}).get(resource, 0))
+
+
 def default_account(api: rest.ApiClient) -> bool:
     """Whether pods can be created in the namespace `default`: its service account is made in the background."""
     return api.exists("/api/v1/namespaces/default/serviceaccounts/default")

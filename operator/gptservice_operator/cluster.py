@@ -13,7 +13,7 @@ from kubernetes.aio import config as untyped_config
 
 from . import errors, metrics
 from .api import kinds
-from .api.body import entries
+from .api.body import entries, section
 
 STATUS_MANAGER = "gptservice-operator-status"
 """Field manager of status, apart from the children's so that neither apply prunes the other."""
@@ -74,10 +74,13 @@ class Cluster:
             query["labelSelector"] = label_selector
         while True:
             page = await self._call("GET", kind, kind.path(), query=query, verb="list")
+            if not isinstance(page.get("items"), list):
+                # Never taken for an empty list: everything stored would be dropped.
+                raise errors.Transient(f"list {kind.name}: the reply is a {page.get('kind')!r}, not a list")
             # The items of a built-in kind's list come without these two.
             header = {"apiVersion": kind.api_version, "kind": kind.name}
             yield [{**header, **item} for item in page["items"]]
-            token = page.get("metadata", {}).get("continue")
+            token = section(page, "metadata").get("continue")
             if not token:
                 return
             query["continue"] = token

@@ -71,7 +71,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "imagePullPolicy": resolved.image_pull_policy,
         "command": [contract.COMMAND],
         "args": serve_args(resolved),
-        "env": _env(resolved),
+        **({"env": env} if (env := _env(resolved)) else {}),
         "ports": [
             {"name": "http", "containerPort": contract.ENGINE_PORT, "protocol": "TCP"},
             {"name": "probes", "containerPort": contract.PROBE_PORT, "protocol": "TCP"},

@@ -64,12 +64,12 @@ def selector(service_name: str) -> dict[str, str]:
 
 
 def labels(service_name: str) -> dict[str, str]:
-    """Return the labels of every child and pod. Nothing of the user's own labels is copied."""
-    return {
-        **selector(service_name),
-        "app.kubernetes.io/instance": service_name,
-        LABEL_MANAGED_BY: MANAGER,
-    }
+    """Return the labels of every child and pod. Nothing of the user's own labels is copied.
+
+    ``app.kubernetes.io/instance`` is left out on purpose: Argo CD tracks by it, and would take a child for a resource
+    of an application that has the service's name.
+    """
+    return {**selector(service_name), LABEL_MANAGED_BY: MANAGER}
 
 
 def selector_text(service_name: str) -> str:

@@ -94,7 +94,6 @@ def test_labels_and_selector_never_change() -> None:
     assert names.selector("chat") == {"app.kubernetes.io/name": "gptservice", "gptservice-name": "chat"}
     assert names.labels("chat") == {
         "app.kubernetes.io/name": "gptservice",
-        "app.kubernetes.io/instance": "chat",
         "app.kubernetes.io/managed-by": "gptservice-operator",
         "gptservice-name": "chat",
     }

@@ -18,6 +18,7 @@ from e2e.cluster import (
     records,
     rest,
 )
+from e2e.cluster.images import daemon, load
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,11 @@ class Cluster:
         return subprocess.run(self._where(command), env=environment, check=False).returncode
 
     def load_image(self, archive: Path) -> None:
-        """Imports an OCI or Docker archive into the node; raises RuntimeError when containerd refuses it."""
+        """Imports an OCI or Docker archive into the node; raises store.BuildError when containerd refuses it."""
         ctr = binaries.tools()["ctr"].path
         command = [str(ctr), f"--address={containerd.SOCKET}", f"--namespace={containerd.NAMESPACE}"]
-        command += ["images", "import", str(archive.absolute())]
-        entered = [*namespaces.entering(self.init.pid), *command]
-        done = subprocess.run(entered, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"importing {archive} into {self.name} failed: {done.stderr.strip()[-500:]}")
+        entered = (*namespaces.entering(self.init.pid), *command)
+        load.load_image(daemon.Containerd(entered), archive.absolute())
 
     def _where(self, command: Sequence[str]) -> list[str]:
         if self.record.spec.profile == "api":

@@ -12,9 +12,12 @@ from e2e.cluster.images import catalogue, daemon, oci, store, vllm
 
 
 def load_image(containerd: daemon.Containerd, archive: Path) -> None:
-    """Imports an OCI archive. Raises store.BuildError, ValueError for a file that is no such archive."""
-    image = oci.read_archive(archive)
-    if environment := image.labels.get(vllm.LABEL):
+    """Imports an archive; where it is none of ours, containerd says what is wrong. Raises store.BuildError."""
+    try:
+        image = oci.read_archive(archive)
+    except ValueError:
+        image = None
+    if image and (environment := image.labels.get(vllm.LABEL)):
         _ensure_environment(containerd, image, environment)
     containerd.import_image(archive)
 

@@ -8,7 +8,8 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ class Image:
 
 def read_archive(archive: Path) -> Image:
     """Reads the one image of an OCI archive. Raises ValueError if it is no such archive or holds several."""
-    with tarfile.open(archive) as tar:
+    with _opened(archive) as tar:
         manifests = _load(tar, "index.json", archive)["manifests"]
         if len(manifests) != 1:
             raise ValueError(f"{archive} holds {len(manifests)} images; save exactly one into an archive")
@@ -173,9 +174,18 @@ def read_archive(archive: Path) -> Image:
     return Image(reference, manifests[0]["digest"], manifest["config"]["digest"], diff_ids, labels)
 
 
+@contextmanager
+def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(archive) as tar:
+            yield tar
+    except tarfile.TarError as error:
+        raise ValueError(f"{archive} is not a whole tar file: {error}") from error
+
+
 def extract_layers(archive: Path, folder: Path) -> list[Layer]:
     """Writes the layers of an archive from this module into `folder`, lowest first."""
-    with tarfile.open(archive) as tar:
+    with _opened(archive) as tar:
         (entry,) = _load(tar, "index.json", archive)["manifests"]
         layers = _load(tar, _blob_name(entry["digest"]), archive)["layers"]
         for layer in layers:

@@ -96,7 +96,8 @@ def _down(_: argparse.Namespace) -> int:
 
 
 def _demo() -> steps.Demo:
-    console = Console()
+    # Elsewhere than on a terminal, lines stay whole whatever their length.
+    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 120)
     return steps.Demo(console, Timeline(console))
 
 

@@ -61,6 +61,11 @@ def is_ready(service: Object) -> bool:
     )
 
 
+def is_degraded(service: Object) -> bool:
+    """Whether the operator says that something is wrong that waiting will not mend."""
+    return any(one.type == "Degraded" and one.status == "True" for one in conditions(service))
+
+
 def line(service: Object) -> str:
     """A state in one line: the phase, and what Ready says of it."""
     ready = conditions(service)[-1]

@@ -5,7 +5,6 @@ No registry is asked: Debian's archive gives the first, the C compiler the secon
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,8 +35,10 @@ def build_base(archive: Path, reference: str) -> None:
 
     def fill(root: Path) -> None:
         include = f"--include={','.join(PACKAGES)}"
-        command = ("debootstrap", "--variant=minbase", include, SUITE, root, mirror)
-        store.run(*command, what=f"fetching Debian {SUITE} from {mirror} (${MIRROR_ENV} names another)")
+        # Contained: it mounts /proc below `root`, and may be killed before it unmounts.
+        command = (*store.CONTAINED, "debootstrap", "--variant=minbase", include)
+        what = f"fetching Debian {SUITE} from {mirror} (${MIRROR_ENV} names another)"
+        store.run(*command, SUITE, root, mirror, what=what)
         _slim(root)
 
     _build_from_tree(archive, reference, fill, oci.ImageConfig())
@@ -91,8 +92,7 @@ def build_uv(archive: Path, reference: str) -> None:
 
 
 def _build_from_tree(archive: Path, reference: str, fill: Callable[[Path], None], config: oci.ImageConfig) -> None:
-    with tempfile.TemporaryDirectory(prefix=".tree.", dir=archive.parent) as scratch:
-        root = Path(scratch) / "root"
-        fill(root)
-        layer = oci.write_layer(root, Path(scratch) / "layer.tar")
-        oci.write_archive(archive, reference, [layer], config)
+    root = archive.with_name("root")
+    fill(root)
+    layer = oci.write_layer(root, archive.with_name("layer.tar"))
+    oci.write_archive(archive, reference, [layer], config)

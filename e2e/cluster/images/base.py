@@ -39,12 +39,13 @@ def build_base(archive: Path, reference: str) -> None:
         command = (*store.CONTAINED, "debootstrap", "--variant=minbase", include)
         what = f"fetching Debian {SUITE} from {mirror} (${MIRROR_ENV} names another)"
         store.run(*command, SUITE, root, mirror, what=what)
-        _slim(root)
+        slim(root)
 
     _build_from_tree(archive, reference, fill, oci.ImageConfig())
 
 
-def _slim(root: Path) -> None:
+def slim(root: Path) -> None:
+    """Takes out what no container needs: documentation, caches, and what debootstrap copied from this machine."""
     for folder in EMPTIED:
         for entry in (root / folder).iterdir():
             store.remove(entry)

@@ -70,7 +70,7 @@ def _install(target: Path) -> None:
     options = ("--no-deps", "--require-hashes", "--compile-bytecode", "--python", target / "bin" / "python")
     store.run(uv, "pip", "install", *options, "--requirements", wanted, what=what)
     present_as_vllm(site_packages(target))
-    _use_python_of_image(target)
+    use_python_of_image(target)
 
 
 def present_as_vllm(packages: Path) -> None:
@@ -85,7 +85,7 @@ def present_as_vllm(packages: Path) -> None:
     (entry / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
 
 
-def _use_python_of_image(root: Path) -> None:
+def use_python_of_image(root: Path) -> None:
     """From here on the environment runs in the image, and no longer by its own `bin/python` here."""
     for link in (root / "bin").glob("python*"):
         link.unlink()

@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def _run_to_end(main: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine; do not wait for what it leaves, as ``asyncio.run`` does: kopf's requests outlive cancellation."""
+    """Run a coroutine; unlike ``asyncio.run``, leave the rest: kopf's requests outlive cancellation."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from gptservice_operator import app as app_module
 from gptservice_operator import names
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
-from gptservice_operator.app import App, build_app, build_registry, build_settings
+from gptservice_operator.app import App, build_app, build_settings
 from tests.operator import builders, virtual_time
 from tests.operator.builders import NAMESPACE, Body
 from tests.operator.fake_cluster import FakeCluster
@@ -201,9 +202,9 @@ class TestRunning:
         run_for(cluster, 3500, resync_seconds=600.0)
         times = sorted({at for at, kind in cluster.listed if kind == "Pod"})
         assert 5 <= len(times) - 1 <= 6
-        for earlier, later in zip(times, times[1:], strict=False):
-            assert 540 <= later - earlier <= 660
-        assert len({round(later - earlier) for earlier, later in zip(times, times[1:], strict=False)}) > 1
+        periods = [later - earlier for earlier, later in pairwise(times)]
+        assert all(540 <= period <= 660 for period in periods)
+        assert len({round(period) for period in periods}) > 1
 
     def test_a_resync_of_what_is_as_it_should_be_writes_nothing(self, cluster: Lists) -> None:
         run_for(cluster, 10_000, resync_seconds=600.0)

@@ -144,7 +144,11 @@ class TestReading:
         world.cluster.add(child("a"))
         new = child("new")
         new["metadata"]["resourceVersion"] = "500"
-        world.cluster.between_pages = lambda: None if world.store.put(builders.entry(new)) else None
+
+        def tell() -> None:
+            world.store.put(builders.entry(new))
+
+        world.cluster.between_pages = tell
 
         async def script(listing: Listing) -> None:
             listing.request(kinds.CONFIG_MAP)

@@ -1,5 +1,8 @@
 """The command: its exit codes and what it says of settings and of a cluster that it cannot reach."""
 
+import asyncio
+from collections.abc import Iterator
+
 import pytest
 
 from gptservice_operator import __main__, app
@@ -12,6 +15,23 @@ def _image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPTSERVICE_RUNTIME_IMAGE", "runtime:1")
     monkeypatch.setenv("GPTSERVICE_METRICS_PORT", "0")
     monkeypatch.setenv("GPTSERVICE_HEALTH_PORT", "0")
+
+
+@pytest.fixture(autouse=True)
+def _loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the loops that are left open because the process usually ends with them."""
+    made: list[asyncio.AbstractEventLoop] = []
+    new_event_loop = asyncio.new_event_loop
+
+    def remembering() -> asyncio.AbstractEventLoop:
+        made.append(new_event_loop())
+        return made[-1]
+
+    monkeypatch.setattr(asyncio, "new_event_loop", remembering)
+    yield
+    for loop in made:
+        loop.close()
+    asyncio.set_event_loop(None)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.operator import builders
 from tests.operator.conftest import Kubeconfig
 from tests.operator.wiring.fake_api import FakeApi
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 45.0
 """After so long, what is waited for will never come."""
 
 

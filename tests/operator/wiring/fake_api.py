@@ -69,7 +69,7 @@ class FakeApi(FakeCluster):
     oldest: int = 0
     """Watches from before this version are answered 410."""
     hangs: bool = False
-    """Whether writes are left without an answer."""
+    """Whether writes are left without an answer, until the watches are cut."""
     lists_hang: bool = False
     """Whether lists are."""
     silent: bool = False
@@ -107,6 +107,12 @@ class FakeApi(FakeCluster):
             self.oldest = self.version
         self._cuts += 1
         await self.tell()
+
+    async def _cut(self) -> None:
+        """Wait until the watches are cut."""
+        cuts = self._cuts
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._cuts > cuts)
 
     # --- what clients see -----------------------------------------------------------------------
 
@@ -167,8 +173,8 @@ class FakeApi(FakeCluster):
             return body
         if request.method != "PATCH" or request.content_type != "application/apply-patch+yaml":
             raise AssertionError(f"{request.method} {request.path}: the operator never writes so")
-        while self.hangs:
-            await asyncio.sleep(0.01)
+        if self.hangs:
+            await self._cut()
         wanted = await request.json()
         uid = wanted["metadata"].pop("uid", None)
         if request.path.endswith("/status"):
@@ -179,8 +185,8 @@ class FakeApi(FakeCluster):
         return written
 
     async def _list(self, request: web.Request) -> web.Response:
-        while self.lists_hang:
-            await asyncio.sleep(0.01)
+        if self.lists_hang:
+            await self._cut()
         kind, selector = BY_PATH.get(request.path), request.query.get("labelSelector")
         found = [
             body for key, body in self.objects.items() if kind and key[0] == kind.name and _matches(body, selector)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import aiohttp
@@ -177,7 +178,22 @@ async def test_the_probe_fails_at_once_when_a_pass_is_overdue_for_minutes(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = unused_port()
-    monkeypatch.setattr(Queue, "overdue", lambda _: app_module.STUCK_SECONDS + 1)
+    monkeypatch.setattr(app_module, "STUCK_SECONDS", -1.0)
     async with run(health_port=port):
         code, _ = await probed(port)
     assert code == 500
+
+
+async def test_the_probe_looks_at_the_queue_from_its_own_thread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another one it would meet dictionaries that change while it walks through them."""
+    threads: list[threading.Thread] = []
+
+    def overdue(_: Queue) -> float:
+        threads.append(threading.current_thread())
+        return 0.0
+
+    monkeypatch.setattr(Queue, "overdue", overdue)
+    port = unused_port()
+    async with run(health_port=port):
+        await probed(port)
+    assert threads == [threading.current_thread()]

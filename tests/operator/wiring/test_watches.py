@@ -11,6 +11,7 @@ from tests.operator.wiring.fake_api import BY_PATH, FakeApi, Request
 
 pytestmark = pytest.mark.wiring
 
+NAMESPACED = [kind for kind in kinds.WATCHED if kind.namespaced]
 KOPF_FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 
 
@@ -33,21 +34,19 @@ def by_kopf(api: FakeApi) -> list[Request]:
 async def test_objects_of_every_kind_enter_the_store_change_and_leave_it(api: FakeApi, run: Run) -> None:
     async with run() as operator:
         store = operator.app.store
-        added = {kind: api.add(object_of(kind)) for kind in kinds.WATCHED}
-        await api.tell()
         for kind in kinds.WATCHED:
-            await eventually(lambda kind=kind: store.count(kind) == 1)
+            api.add(object_of(kind))
+        await api.tell()
+        await eventually(lambda: all(store.count(kind) == 1 for kind in kinds.WATCHED))
         deployment = api.edit("Deployment", "seen")
         deployment["spec"] = {"replicas": 7}
         await api.tell()
         key = ("Deployment", NAMESPACE, "seen")
         await eventually(lambda: (entry := store.get(key)) is not None and "spec" in entry.body())
-        for kind in added:
-            if kind is not kinds.GPT_MODEL:
-                api.remove(kind.name, "seen")
+        for kind in NAMESPACED:
+            api.remove(kind.name, "seen")
         await api.tell()
-        for kind in kinds.WATCHED:
-            await eventually(lambda kind=kind: kind is kinds.GPT_MODEL or store.count(kind) == 0)
+        await eventually(lambda: not any(store.count(kind) for kind in NAMESPACED))
 
 
 async def test_what_is_there_before_the_start_is_in_the_store_when_passes_begin(api: FakeApi, run: Run) -> None:

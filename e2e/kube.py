@@ -54,9 +54,7 @@ KINDS = {
     "Node": Kind("v1", "nodes", namespaced=False),
     "ClusterRole": Kind("rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),
     "ClusterRoleBinding": Kind("rbac.authorization.k8s.io/v1", "clusterrolebindings", namespaced=False),
-    "CustomResourceDefinition": Kind(
-        "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
-    ),
+    "CustomResourceDefinition": Kind("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False),
 }
 
 
@@ -108,15 +106,11 @@ class Kube:
         name = manifest["metadata"]["name"]
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
         path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace), name)
-        return self.request(
-            "PATCH", path, query=query, body=manifest, content_type="application/apply-patch+yaml"
-        )
+        return self.request("PATCH", path, query=query, body=manifest, content_type="application/apply-patch+yaml")
 
     def apply_file(self, path: Path, namespace: str = "") -> list[Object]:
         """Apply every document of a file unchanged."""
-        return [
-            self.apply(document, namespace) for document in yaml.safe_load_all(path.read_text()) if document
-        ]
+        return [self.apply(document, namespace) for document in yaml.safe_load_all(path.read_text()) if document]
 
     def create(self, manifest: Object, namespace: str = "") -> Object:
         """POST an object."""
@@ -134,9 +128,7 @@ class Kube:
         """JSON merge patch of an object or of its subresource."""
         path = KINDS[kind].path(namespace, name, subresource)
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-        return self.request(
-            "PATCH", path, query=query, body=change, content_type="application/merge-patch+json"
-        )
+        return self.request("PATCH", path, query=query, body=change, content_type="application/merge-patch+json")
 
     def scale(self, name: str, namespace: str, replicas: int) -> None:
         """`kubectl scale` of a GPTService: through its scale subresource."""
@@ -145,9 +137,7 @@ class Kube:
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
         """Delete with background propagation; an absent object is fine."""
         try:
-            self.request(
-                "DELETE", KINDS[kind].path(namespace, name), query={"propagationPolicy": "Background"}
-            )
+            self.request("DELETE", KINDS[kind].path(namespace, name), query={"propagationPolicy": "Background"})
         except NotFoundError:
             return
 

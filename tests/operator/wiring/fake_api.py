@@ -72,6 +72,8 @@ class FakeApi(FakeCluster):
     """Whether writes are left without an answer, until the watches are cut."""
     lists_hang: bool = False
     """Whether lists are."""
+    forbidden: set[str] = field(default_factory=set[str])
+    """Paths of collections that may not be watched."""
     silent: bool = False
     """Whether changes are kept from the watches, as during a network partition."""
     url: str = ""
@@ -154,6 +156,8 @@ class FakeApi(FakeCluster):
         return _json({"kind": "APIResourceList", "groupVersion": version, "resources": found})
 
     async def _object(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query and request.path in self.forbidden:
+            return _json({"kind": "Status", "code": 403, "message": f"{request.path} is forbidden"}, 403)
         if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_PATHS):
             return await (self._watch(request) if "watch" in request.query else self._list(request))
         try:

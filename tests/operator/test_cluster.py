@@ -1,6 +1,7 @@
 """The Kubernetes API over a real connection: what is sent, and what becomes of every kind of answer."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
+from prometheus_client import REGISTRY
 
 from gptservice_operator import errors
 from gptservice_operator.api import kinds
@@ -350,3 +352,33 @@ async def test_without_access_to_a_cluster_it_says_what_it_looked_for(kubeconfig
     kubeconfig("http://127.0.0.1:1").unlink()
     with pytest.raises(errors.Waiting, match="no access to a cluster: no service account, and KUBECONFIG"):
         await Cluster.connect(user_agent="x", request_timeout=1)
+
+
+class TestCounting:
+    """Requests are counted by verb, kind and answer, those without an answer too."""
+
+    @staticmethod
+    def counted(verb: str, kind: str, code: str) -> float:
+        labels = {"verb": verb, "kind": kind, "code": code}
+        return REGISTRY.get_sample_value("gptservice_operator_api_requests_total", labels) or 0.0
+
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            pytest.param(Answer(), "200", id="a good answer"),
+            pytest.param(Answer(status("later"), status=503), "503", id="a bad one"),
+            pytest.param(Answer(breaks=True), "error", id="half of one"),
+        ],
+    )
+    async def test_each_is_counted_once(self, cluster: Cluster, api: ApiServer, answer: Answer, code: str) -> None:
+        before = self.counted("apply", "Deployment", code)
+        api.will(answer)
+        with contextlib.suppress(errors.OperatorError):
+            await cluster.apply(DEPLOYMENT, manager="m")
+        assert self.counted("apply", "Deployment", code) == before + 1
+
+    async def test_a_page_is_one_request(self, cluster: Cluster, api: ApiServer) -> None:
+        before = self.counted("list", "Pod", "200")
+        api.will(Answer({"metadata": {"continue": "t"}, "items": []}), Answer({"metadata": {}, "items": []}))
+        await pages(cluster, kinds.POD)
+        assert self.counted("list", "Pod", "200") == before + 2

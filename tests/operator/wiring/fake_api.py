@@ -42,6 +42,10 @@ class Request:
     authorization: str
 
     @property
+    def is_kopf_s(self) -> bool:
+        return self.agent.startswith("kopf/")
+
+    @property
     def is_watch(self) -> bool:
         return "watch" in self.query
 
@@ -74,6 +78,8 @@ class FakeApi(FakeCluster):
     """Whether lists are."""
     forbidden: set[str] = field(default_factory=set[str])
     """Paths of collections that may not be watched."""
+    expired: set[str] = field(default_factory=set[str])
+    """Tokens with which nothing can be watched any more."""
     silent: bool = False
     """Whether changes are kept from the watches, as during a network partition."""
     url: str = ""
@@ -144,6 +150,8 @@ class FakeApi(FakeCluster):
                 headers.get("Authorization", ""),
             )
         )
+        if self.requests[-1].is_kopf_s and self.requests[-1].authorization.removeprefix("Bearer ") in self.expired:
+            return _json({"kind": "Status", "code": 401, "message": "Unauthorized"}, 401)
         response: web.StreamResponse = await handler(request)
         return response
 

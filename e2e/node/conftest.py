@@ -19,6 +19,7 @@ from e2e.demo import steps
 from e2e.installation import Helm
 from e2e.kube import Kube
 from e2e.kubectl import Kubectl
+from e2e.node import talking
 from e2e.node.diagnosis import Diagnosis
 from e2e.node.release import Release
 from e2e.node.services import restricted_namespace
@@ -103,5 +104,5 @@ Talk = Callable[[str], AbstractAsyncContextManager[client.GPTClient]]
 
 @pytest.fixture(scope="module")
 def talk(kubectl: Kubectl, reach: Reach, namespace: str) -> Talk:
-    """Connects to a service of the module's namespace, by name."""
-    return lambda name: client.connect(kubectl, reach, name, namespace=namespace)
+    """Connects to a Ready service of the module's namespace, by name."""
+    return lambda name: talking.connect(kubectl, reach, name, namespace=namespace)

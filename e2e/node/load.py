@@ -6,7 +6,8 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ import aiohttp
 
 from e2e import client
 from e2e.kubectl import Kubectl
+from e2e.node import talking
 from e2e.reach import Reach
 
 _QUESTION = "Tell me a story."
@@ -21,17 +23,15 @@ _QUESTION = "Tell me a story."
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked: `per_second` short requests, and a stream every `stream_seconds`.
+    """What is asked: `per_second` short requests, and streams, each begun again as soon as it has ended.
 
-    `short` and `streams` are options of the OpenAI API. `ignore_eos` and `max_tokens` must be among them: the length
-    of an answer is how one that was cut is told from a whole one.
+    `short` and each of `streams` are options of the OpenAI API. `ignore_eos` and `max_tokens` must be among them: the
+    length of an answer is how one that was cut is told from a whole one.
     """
 
-    per_second: float
-    short: Mapping[str, Any]
-    stream_seconds: float
     streams: tuple[Mapping[str, Any], ...]
-    """Taken in turn."""
+    per_second: float = 0.0
+    short: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass
@@ -92,6 +92,10 @@ class Load:
         """The requests of a kind that were answered whole."""
         return [outcome for outcome in self.outcomes if outcome.kind == kind and not outcome.error]
 
+    def running_at(self, kind: str, seconds: float) -> list[Outcome]:
+        """The requests of a kind that were under way at a time since the load began."""
+        return [o for o in self.outcomes if o.kind == kind and o.begun < seconds < o.begun + o.seconds]
+
     def summary(self) -> str:
         """Counts by kind and outcome, then every failure."""
         counts = Counter(f"{o.kind} {'failed' if o.error else 'answered'}" for o in self.outcomes)
@@ -100,35 +104,34 @@ class Load:
 
     async def _run(self) -> None:
         try:
-            async with self._client(keep_alive=True) as kept, self._client(keep_alive=False) as fresh:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._short_ones(tasks, kept, fresh))
-                    tasks.create_task(self._streams(tasks, kept))
-        except BaseException as error:
+            async with (
+                self._client(keep_alive=True) as kept,
+                self._client(keep_alive=False) as fresh,
+                asyncio.TaskGroup() as tasks,
+            ):
+                for options in self.plan.streams:
+                    tasks.create_task(self._streams(kept, options))
+                if self.plan.per_second:
+                    tasks.create_task(self._short_ones(tasks, (kept, fresh)))
+        except BaseException as error:  # it is raised where the block ends
             self._broken = error
 
-    def _client(self, *, keep_alive: bool) -> Any:
-        return client.connect(self.kubectl, self.reach, self.name, namespace=self.namespace, keep_alive=keep_alive)
+    def _client(self, *, keep_alive: bool) -> AbstractAsyncContextManager[client.GPTClient]:
+        return talking.connect(self.kubectl, self.reach, self.name, namespace=self.namespace, keep_alive=keep_alive)
 
-    async def _short_ones(self, tasks: asyncio.TaskGroup, *clients: client.GPTClient) -> None:
+    async def _short_ones(self, tasks: asyncio.TaskGroup, clients: Sequence[client.GPTClient]) -> None:
         number = 0
         while not self._ending.is_set():
-            tasks.create_task(self._short(clients[number % len(clients)], number % len(clients) == 0))
+            kept = number % 2 == 0
+            tasks.create_task(self._short(clients[number % 2], kept))
             number += 1
-            await self._pause(1 / self.plan.per_second)
+            await asyncio.to_thread(self._ending.wait, 1 / self.plan.per_second)
 
-    async def _streams(self, tasks: asyncio.TaskGroup, chat: client.GPTClient) -> None:
-        number = 0
+    async def _streams(self, chat: client.GPTClient, options: Mapping[str, Any]) -> None:
         while not self._ending.is_set():
-            tasks.create_task(self._stream(chat, self.plan.streams[number % len(self.plan.streams)]))
-            number += 1
-            await self._pause(self.plan.stream_seconds)
-
-    async def _pause(self, seconds: float) -> None:
-        """In steps, so that the end of the load is noticed soon."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0 and not self._ending.is_set():
-            await asyncio.sleep(min(left, 0.2))
+            await self._stream(chat, options)
+            # A service that refuses everything is not to be asked without a pause.
+            await asyncio.sleep(0.2)
 
     async def _short(self, chat: client.GPTClient, kept: bool) -> None:
         outcome = Outcome("short, kept connection" if kept else "short, new connection", self.seconds)

@@ -15,6 +15,8 @@ from e2e.node.release import STANDIN_IMAGE
 
 MODEL = f"pvc://{installation.MODEL_CLAIM}/{model.NAME}"
 SMALL = {"requests": {"cpu": "10m", "memory": "192Mi"}}
+# For the stand-in on a busy machine; hang detection, not a statement about speed.
+SOON = 180.0
 _RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
 
 

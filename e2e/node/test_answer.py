@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import signal
+from datetime import datetime
 
 import pytest
 
 from e2e.api.state import Observer, condition, holds
 from e2e.cluster import paths
-from e2e.kube import Kube, Object, wait_until
+from e2e.kube import Object
 from e2e.kubectl import Kubectl
 from e2e.node import containers
 from e2e.node.conftest import Talk
@@ -103,13 +104,13 @@ def test_no_traffic_before_the_warm_up(ready: Object, kubectl: Kubectl, namespac
     assert service_ready >= turned_ready
 
 
-def _logged(log: str, what: str) -> containers.datetime:
+def _logged(log: str, what: str) -> datetime:
     line = re.search(rf"^(\S+) gptservice-runtime\b.*\b{re.escape(what)}$", log, re.MULTILINE)
     assert line, f"no line of the supervisor ends with {what!r}:\n{log}"
     return containers.moment(line[1])
 
 
-async def test_a_killed_engine_is_started_again(ready: Object, kube: Kube, talk: Talk, observer: Observer) -> None:
+async def test_a_killed_engine_is_started_again(ready: Object, talk: Talk, observer: Observer) -> None:
     (pod,) = observer.pods(NAME)
     containers.kill(containers.engine_process(pod), signal.SIGKILL)
     told = observer.wait(lambda o: holds(o, "Ready", "False", "CrashLoop"), "to say what happened", NAME)

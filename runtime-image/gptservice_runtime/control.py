@@ -1,4 +1,4 @@
-"""A few bytes that the supervisor and the middleware inside the engine share: who is in flight, and whether to refuse.
+"""A few bytes that the supervisor and the middleware inside the engine share: who is in flight, and what is ending.
 
 The supervisor drains by this count and not by the engine's own: vLLM drops requests that it has accepted but not yet
 passed to its core when SIGTERM comes.
@@ -9,7 +9,8 @@ import struct
 from pathlib import Path
 
 _IN_FLIGHT = struct.Struct("<Q")
-_DRAINING = _IN_FLIGHT.size
+_STOPPING = _IN_FLIGHT.size
+_DRAINING = _STOPPING + 1
 _SIZE = _DRAINING + 1
 
 
@@ -48,10 +49,20 @@ class ControlBlock:
         _IN_FLIGHT.pack_into(self._memory, 0, count)
 
     @property
+    def stopping(self) -> bool:
+        """Whether SIGTERM was received: clients must not keep their connections."""
+        return self._memory[_STOPPING] != 0
+
+    def stop(self) -> None:
+        """From now on each response ends its connection."""
+        self._memory[_STOPPING] = 1
+
+    @property
     def draining(self) -> bool:
         """Whether new requests must be refused."""
         return self._memory[_DRAINING] != 0
 
     def drain(self) -> None:
-        """From now on new requests are refused."""
+        """From now on new requests are refused, and each response ends its connection."""
+        self.stop()
         self._memory[_DRAINING] = 1

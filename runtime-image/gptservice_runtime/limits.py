@@ -1,4 +1,4 @@
-"""ASGI middleware inside vLLM's API server: bounds requests in flight and refuses new ones while draining.
+"""ASGI middleware inside vLLM's API server: bounds requests in flight, moves clients away and refuses them at the end.
 
 Imports nothing but the standard library, so that it fits any version of the engine's libraries.
 """
@@ -23,6 +23,8 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _CHEAP_POSTS = frozenset({"/abort_requests", "/detokenize", "/inference/v1/abort_requests", "/ping", "/tokenize"})
 """They generate nothing. Any other POST counts: a generation route of a later vLLM must too."""
+_CLOSE = (b"connection", b"close")
+_EVENT_STREAM = b"text/event-stream"
 _DEFAULT_LIMITS_FILE = f"{contract.LIMITS_DIRECTORY}/{contract.LIMITS_FILE}"
 
 
@@ -75,7 +77,10 @@ def parse_limit(content: bytes) -> int | None:
 
 
 class InFlightLimit:
-    """Answers 429 above the bound, 503 while draining; everything else passes through untouched.
+    """Answers 429 above the bound, 503 while draining; everything else passes through.
+
+    A client that keeps its connection would meet the 503, when the endpoints have long been changed. So every response
+    from SIGTERM on ends its connection, and every stream does at any time: it may outlive the moment of SIGTERM.
 
     The engine's API server is one process with one event loop, and nothing is awaited between looking at
     the count and raising it: the bound is exact. A slot is held until the inner application has returned:
@@ -89,7 +94,11 @@ class InFlightLimit:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] in _CHEAP_POSTS:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = self._ending_connections(send)
+        if scope["method"] != "POST" or scope["path"] in _CHEAP_POSTS:
             await self._app(scope, receive, send)
             return
         if self._control.draining:
@@ -104,6 +113,19 @@ class InFlightLimit:
             await self._app(scope, receive, send)
         finally:
             self._control.in_flight -= 1
+
+    def _ending_connections(self, send: Send) -> Send:
+        async def send_closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and (self._control.stopping or _is_stream(message)):
+                message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
+            await send(message)
+
+        return send_closing
+
+
+def _is_stream(start: Message) -> bool:
+    headers = start.get("headers", ())
+    return any(name.lower() == b"content-type" and value.startswith(_EVENT_STREAM) for name, value in headers)
 
 
 def _control_block(path: str) -> control.ControlBlock:
@@ -130,7 +152,7 @@ _DRAINING = _Refusal(
     message="This replica is shutting down. Retry: another one will answer.",
     kind="service_unavailable",
     code="draining",
-    headers=((b"retry-after", b"1"), (b"connection", b"close")),
+    headers=((b"retry-after", b"1"),),
 )
 
 

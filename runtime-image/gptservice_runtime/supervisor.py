@@ -83,6 +83,7 @@ class _Supervisor:
             return
         _log.info("%s: no longer ready", name)
         self._state = self._state.draining()
+        self._control.stop()
         self._stop.set()
 
     async def _beat(self) -> None:

@@ -43,6 +43,23 @@ async def test_not_ready_at_once_but_still_serving_during_the_gap(runtime: Runti
     assert (await runtime.complete())[0] == 200, "endpoints are still being removed: clients still come"
 
 
+async def test_a_client_that_keeps_its_connections_is_moved_away_in_the_gap(runtime: Runtime) -> None:
+    """It would meet the refusals that follow: a connection stays with its pod whatever becomes of the endpoints."""
+    runtime.start(drain_gap=3)
+    await runtime.ready()
+
+    async def stays() -> bool:
+        request = {"model": "main-name", "prompt": "hello"}
+        async with runtime.session.post(runtime.url("/v1/completions"), json=request) as response:
+            assert response.status == 200
+            return response.headers.get("Connection") != "close"
+
+    assert await stays()
+    runtime.signal(signal.SIGTERM)
+    await until(lambda: "no longer ready" in runtime.stderr, "the signal to arrive")
+    assert not await stays()
+
+
 async def test_after_the_gap_new_requests_are_refused_while_old_ones_finish(runtime: Runtime) -> None:
     runtime.start(drain_gap=0.2)
     await runtime.ready()

@@ -21,12 +21,13 @@ class Inner:
         self.running = 0
         self.most = 0
         self.fails = False
+        self.headers: list[tuple[bytes, bytes]] = []
 
     async def __call__(self, scope: Message, receive: limits.Receive, send: limits.Send) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.start", "status": 200, "headers": self.headers})
             await self.go.wait()
             if self.fails:
                 raise RuntimeError("as asked")
@@ -195,6 +196,29 @@ async def test_draining_refuses_whatever_the_bound(file: Path, shared: control.C
     assert status(refused) == 503
     assert dict(refused[0]["headers"])[b"connection"] == b"close"
     assert status(await request(app, "GET", "/v1/models")) == 200
+
+
+@pytest.mark.parametrize(
+    ("content_type", "stopping", "closes"),
+    [
+        pytest.param(b"application/json", False, False, id="answer while serving"),
+        pytest.param(b"application/json", True, True, id="answer after SIGTERM"),
+        pytest.param(b"text/event-stream; charset=utf-8", False, True, id="stream, which may outlive SIGTERM"),
+        pytest.param(b"text/event-stream; charset=utf-8", True, True, id="stream after SIGTERM"),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_which_responses_end_their_connection(
+    file: Path, shared: control.ControlBlock, content_type: bytes, stopping: bool, closes: bool, method: str
+) -> None:
+    inner = Inner()
+    inner.headers = [(b"Content-Type", content_type)]
+    inner.go.set()
+    if stopping:
+        shared.stop()
+    sent = await request(limits.InFlightLimit(inner), method)
+    assert status(sent) == 200
+    assert sent[0]["headers"] == inner.headers + [(b"connection", b"close")] * closes
 
 
 async def test_the_refusal_is_complete(file: Path) -> None:

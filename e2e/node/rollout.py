@@ -1,0 +1,43 @@
+"""Replaces pods while a load runs, and says when each of the old ones was told to go."""
+
+from __future__ import annotations
+
+from e2e.api.state import Observer
+from e2e.kube import Kube, wait_until
+from e2e.node.load import Load
+
+_WARM_UP_SECONDS = 3
+# More than the drain time-out of 60 s with what comes before and after it.
+_LEAVING_SECONDS = 100
+
+
+def edit_engine_under(
+    load: Load, kube: Kube, observer: Observer, arguments: list[str], *, timeout: float
+) -> list[float]:
+    """Changes the engine's arguments as `kubectl edit` does, and returns when every old pod is gone.
+
+    The result is the time, in seconds of the load, at which each old pod was first seen to be leaving.
+    """
+    wait_until(lambda: load.seconds, lambda seconds: seconds > _WARM_UP_SECONDS, "the load to run")
+    old = {pod["metadata"]["uid"] for pod in observer.pods(load.name)}
+    engine = observer.child("GPTService", load.name)["spec"].get("engine", {})
+    kube.merge("GPTService", load.name, load.namespace, {"spec": {"engine": {**engine, "args": arguments}}})
+    left = watch_leave(load, observer, old, timeout=timeout)
+    observer.wait_ready(load.name, timeout=timeout)
+    return left
+
+
+def watch_leave(load: Load, observer: Observer, old: set[str], *, timeout: float) -> list[float]:
+    """Waits until the pods of these UIDs are gone, and returns when each was first seen to be leaving."""
+    left: dict[str, float] = {}
+
+    def still_there() -> list[str]:
+        labels = f"gptservice-name={load.name}"
+        found = {pod["metadata"]["uid"]: pod for pod in observer.kube.all("Pod", load.namespace, labels=labels)}
+        for uid in old - set(left):
+            if uid not in found or "deletionTimestamp" in found[uid]["metadata"]:
+                left[uid] = load.seconds
+        return [found[uid]["metadata"]["name"] for uid in old & set(found)]
+
+    wait_until(still_there, lambda names: not names, "the old pods to go", timeout=timeout + _LEAVING_SECONDS)
+    return list(left.values())

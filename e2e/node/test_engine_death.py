@@ -1,0 +1,74 @@
+"""An engine that dies after it has served: the container starts again, the status says why, and it serves again."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import aiohttp
+import pytest
+
+from e2e.api.state import Observer, condition, holds
+from e2e.kube import Kube, Object
+from e2e.node import containers
+from e2e.node.conftest import Talk
+from e2e.node.release import VLLM, Release
+from e2e.node.services import SOON, standin
+
+
+def kill_engine(pod: Object) -> None:
+    containers.kill(containers.engine_process(pod), signal.SIGKILL)
+
+
+def kill_supervisor(pod: Object) -> None:
+    containers.kill(containers.first_process(containers.status(pod)), signal.SIGKILL)
+
+
+async def test_a_crash_is_told_in_the_engines_last_words(
+    release: Release, kube: Kube, namespace: str, observer: Observer, talk: Talk
+) -> None:
+    release.use(VLLM)
+    words = {"STANDIN_LAST_WORDS": "RuntimeError: the end is near", "STANDIN_CRASH_EXIT_CODE": "3"}
+    kube.apply(standin("crashed", env={**words, "STANDIN_STARTUP_MILLISECONDS": "5000"}), namespace)
+    observer.wait_ready("crashed", timeout=SOON)
+    async with talk("crashed") as chat:
+        with pytest.raises(aiohttp.ClientError):
+            await chat.chat("crash", standin={"crash": True})
+    told = observer.wait(lambda o: holds(o, "Ready", "False", "CrashLoop"), "to say so", "crashed", timeout=SOON)
+    message = condition(told, "Ready")["message"]
+    assert "RuntimeError: the end is near" in message
+    assert "exit code 3" in message
+    observer.wait_ready("crashed", timeout=SOON)
+
+
+@pytest.mark.parametrize(
+    ("die", "words"),
+    [
+        pytest.param(kill_engine, "SIGKILL", id="engine"),
+        pytest.param(kill_supervisor, "exit code 137", id="supervisor"),
+    ],
+)
+def test_a_killed_process_is_named_and_started_again(
+    die: Callable[[Object], None],
+    words: str,
+    request: pytest.FixtureRequest,
+    release: Release,
+    kube: Kube,
+    namespace: str,
+    observer: Observer,
+) -> None:
+    name = f"killed-{request.node.callspec.id.split('-')[0]}"
+    release.use(VLLM)
+    # Slow enough to start for the cause to be seen.
+    kube.apply(standin(name, env={"STANDIN_STARTUP_MILLISECONDS": "5000"}), namespace)
+    observer.wait_ready(name, timeout=SOON)
+    (before,) = observer.pods(name)
+    die(before)
+    told = observer.wait(lambda o: holds(o, "Ready", "False", "CrashLoop"), "to say what happened", name, timeout=SOON)
+    assert words in condition(told, "Ready")["message"]
+    assert told["status"]["phase"] == "Degraded"
+    ready = observer.wait_ready(name, timeout=SOON)
+    assert ready["status"]["phase"] == "Ready"
+    (after,) = observer.pods(name)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert containers.restarts(after) == 1

@@ -66,6 +66,7 @@ def _add_ignored(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--block-size", type=int)
     serve.add_argument("--seed", type=int, default=0)
     serve.add_argument("--kv-cache-dtype", default="auto")
+    serve.add_argument("--kv-cache-memory-bytes")
     serve.add_argument("--quantization", "-q")
     serve.add_argument("--chat-template")
     serve.add_argument("--tokenizer")

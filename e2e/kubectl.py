@@ -21,6 +21,10 @@ class NotFoundError(KubectlError):
     """The object, or its kind, is not there."""
 
 
+class Interrupted(KubectlError):
+    """A Ctrl-C ended kubectl; inside asyncio this comes before our own KeyboardInterrupt, which waits for an await."""
+
+
 @dataclass(frozen=True)
 class Kubectl:
     """Runs kubectl against one cluster."""
@@ -39,20 +43,14 @@ class Kubectl:
             check=False,
             timeout=timeout,
         )
-        if done.returncode == -signal.SIGINT:
-            # A Ctrl-C reached the child first, or inside asyncio, which holds it back from us.
-            raise KeyboardInterrupt
         if done.returncode:
-            kind = NotFoundError if "(NotFound)" in done.stderr else KubectlError
-            raise kind(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+            raise _kind(done)(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
     def get(self, kind: str, name: str = "", *, namespace: str = "", selector: str = "") -> Object:
         """Reads one object, or the List of all; raises as `run`."""
         narrowed = [*([name] if name else []), *(["--selector", selector] if selector else [])]
-        return cast(
-            Object, json.loads(self.run("get", kind, *narrowed, *_namespace(namespace), "-o", "json"))
-        )
+        return cast(Object, json.loads(self.run("get", kind, *narrowed, *_namespace(namespace), "-o", "json")))
 
     def find(self, kind: str, name: str, *, namespace: str = "") -> Object | None:
         """Reads one object, None where there is none."""
@@ -96,6 +94,12 @@ class Kubectl:
     def environment(self) -> dict[str, str]:
         """The environment it runs in."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+
+
+def _kind(done: "subprocess.CompletedProcess[str]") -> type[KubectlError]:
+    if done.returncode == -signal.SIGINT:
+        return Interrupted
+    return NotFoundError if "(NotFound)" in done.stderr else KubectlError
 
 
 def _namespace(namespace: str) -> list[str]:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = {"up": _up, "ask": _ask, "shell": _shell, "down": _down}
     try:
         return commands[options.command](options)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, kubectl.Interrupted):
         print(INTERRUPTED, file=sys.stderr)
         return EXIT_INTERRUPTED
     except EXPECTED_ERRORS as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,8 +51,10 @@ def test_says_what_is_missing() -> None:
     assert "GPTSERVICE_RUNTIME_IMAGE is not set" in done.stderr
 
 
-def test_never_runs_as_administrator(operator: OperatorProcess, access: Access, kube: Kube) -> None:
-    own = Kube(operator.kubeconfig)
+def test_never_runs_as_administrator(operator: OperatorProcess, access: Access, tmp_path: Path) -> None:
+    token = json.loads(operator.kubeconfig.read_text())["users"][0]["user"]["token"]
+    assert token == access.token
+    own = Kube(access.write(tmp_path / "direct"))
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = own.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=review)
     assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{NAMESPACE}:{RELEASE}"

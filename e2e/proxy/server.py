@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _MAX_BODY = 16 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
 _ERROR_LENGTH = 500
+_TLS_FAREWELL_SECONDS = 0.25
 # Hop-by-hop headers, and those that aiohttp computes for the message that it sends itself.
 _DROPPED_HEADERS = frozenset(
     {
@@ -86,6 +87,8 @@ class ProxyServer:
             await self._runner.cleanup()
         if self._session is not None:
             await self._session.close()
+            # aiohttp says farewell to a TLS peer in the background and offers nothing to wait for.
+            await asyncio.sleep(_TLS_FAREWELL_SECONDS)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         target = classify(

@@ -14,7 +14,6 @@ class ApiModel(BaseModel):
 
     model_config = ConfigDict(
         alias_generator=to_camel,
-        validate_by_name=True,
         validate_by_alias=True,
         strict=True,
         frozen=True,

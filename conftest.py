@@ -12,6 +12,10 @@ FOLDER_LEVELS = {Path("e2e/api"): "api", Path("e2e/node"): "node"}
 TIMEOUTS = {"api": 300, "node": 900}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden manifests of tests/operator anew")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         level = _level_of(item)
@@ -24,9 +28,7 @@ def _level_of(item: pytest.Item) -> str:
     """The level named by the test's own marker, else by its folder, else `unit`."""
     named = [level for level in LEVELS if item.get_closest_marker(level)]
     if len(named) > 1:
-        raise pytest.UsageError(
-            f"{item.nodeid} is marked {' and '.join(named)}: a test has one level, keep one marker"
-        )
+        raise pytest.UsageError(f"{item.nodeid} is marked {' and '.join(named)}: a test has one level, keep one marker")
     if named:
         return named[0]
     relative = item.path.relative_to(ROOT)

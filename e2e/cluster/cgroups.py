@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+REQUIRED = {"cpu", "cpuset", "memory", "pids"}
+
 _MOUNTS = Path("/proc/self/mountinfo")
 _SYSTEM = "sys"
 
@@ -87,10 +89,13 @@ def _create(hierarchy: Hierarchy, name: str) -> Path:
 
 
 def _delegate(group: Path) -> None:
-    """Lets groups below use every controller that this one has; none beside cgroup v1."""
-    controllers = (group / "cgroup.controllers").read_text().split()
-    if controllers:
-        (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+    """Lets groups below use the controllers that this one has; beside cgroup v1 it has none."""
+    for name in (group / "cgroup.controllers").read_text().split():
+        try:
+            (group / "cgroup.subtree_control").write_text(f"+{name}")
+        except OSError as error:
+            if name in REQUIRED:
+                raise OSError(error.errno, f"enabling cgroup controller {name} in {group}: {error.strerror}") from error
 
 
 def _kill(root: Path) -> None:

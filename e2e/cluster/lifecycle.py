@@ -76,6 +76,8 @@ def find(name: str) -> handle.Cluster:
 
 def problems(cluster: handle.Cluster) -> list[str]:
     """What is wrong with a cluster, empty when it is healthy."""
+    if cluster.record.phase != "running":
+        return ["it was not started to the end"]
     if ended := _ended(cluster):
         return [f"{name} has ended" for name in ended]
     try:
@@ -94,7 +96,7 @@ def _running(spec: records.Spec) -> handle.Cluster | None:
         record = records.load(spec.name)
     except ValueError:
         return None
-    if record is None or record.phase != "running" or not _recovers(handle.Cluster(record)):
+    if record is None or not _recovers(handle.Cluster(record)):
         return None
     if record.spec != spec:
         raise ClusterError(
@@ -109,7 +111,7 @@ def _recovers(cluster: handle.Cluster) -> bool:
     """Whether a cluster is healthy, now or soon: a busy machine is no reason to throw one away."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while wrong := problems(cluster):
-        if _ended(cluster) or time.monotonic() > deadline:
+        if cluster.record.phase != "running" or _ended(cluster) or time.monotonic() > deadline:
             logger.info("cluster %s is replaced: %s", cluster.name, "; ".join(wrong))
             return False
         time.sleep(1)

@@ -22,6 +22,8 @@ def create(around: processes.Surroundings) -> processes.Process:
     folder = around.folder
     for name in ("kubelet", "cni", "pod-logs", "container-logs"):
         (folder / "node" / name).mkdir(parents=True, exist_ok=True)
+    # Made now, so that a model prepared later appears inside too.
+    paths.models().mkdir(parents=True, exist_ok=True)
     outside = processes.Surroundings(folder, around.search_path, _UNSHARE, around.cgroup_files)
     command = [sys.executable, "-m", node_init.__name__, str(folder)]
     environment = {"PYTHONPATH": str(paths.REPOSITORY), "GPTSERVICE_CACHE": str(paths.cache())}

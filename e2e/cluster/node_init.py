@@ -56,9 +56,7 @@ def _arrange(folder: Path) -> None:
         _bind_new(folder / "node" / name, root / target.removeprefix("/"))
     for snapshot, place in contents.mounts(folder).items():
         linux.bind(snapshot, root / str(place).removeprefix("/"), read_only=True)
-    models = paths.models()
-    if models.is_dir():
-        _bind_new(models, root / str(paths.NODE_MODELS).removeprefix("/"), read_only=True)
+    _bind_new(paths.models(), root / str(paths.NODE_MODELS).removeprefix("/"), read_only=True)
     _hide_kernel_settings(root)
     _name_servers(root, folder / "resolv.conf")
     _enter(root)

@@ -17,8 +17,6 @@ from e2e.cluster import binaries, cgroups, versions
 
 Purpose = Literal["api", "node", "build"]
 
-_CONTROLLERS = {"cpu", "cpuset", "memory", "pids"}
-
 
 class MissingPrerequisites(Exception):
     """Something is missing; the message names all of it and the commands that install it."""
@@ -107,7 +105,7 @@ def _for_a_node() -> list[Prerequisite]:
         Prerequisite("overlayfs", _has_overlay, remedy="modprobe overlay"),
         Prerequisite("netfilter on bridges", Path("/proc/sys/net/bridge").exists, remedy="modprobe br_netfilter"),
         Prerequisite(
-            f"cgroup controllers {', '.join(sorted(_CONTROLLERS))}",
+            f"cgroup controllers {', '.join(sorted(cgroups.REQUIRED))}",
             _has_controllers,
             remedy="boot a kernel with cgroups, mounted at /sys/fs/cgroup; in a container, start it privileged",
         ),
@@ -156,7 +154,7 @@ def _has_overlay() -> bool:
 
 
 def _has_controllers() -> bool:
-    return cgroups.controllers() >= _CONTROLLERS
+    return cgroups.controllers() >= cgroups.REQUIRED
 
 
 def _packages(absent: Iterable[Prerequisite]) -> list[str]:

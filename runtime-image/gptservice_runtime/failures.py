@@ -14,6 +14,9 @@ _LINE_CHARACTERS: Final = 400
 _ARGPARSE_ERROR = re.compile(r"^\S.*?: error: (?P<error>.+)$")
 _VALIDATION_ERROR = re.compile(r"validation errors? for \w+$")
 _VALIDATION_DETAIL = re.compile(r"^\s*(?:Value error, )?(?P<error>.+?)(?: \[type=.*)?$")
+_PYTHON_ERROR = re.compile(r"^(?:\(\w+ pid=\d+\) ERROR .*?\] )?(?P<error>[A-Za-z_][\w.]*(?:Error|Exception): .+)$")
+_REFERRAL = "root cause"
+"""vLLM's outer processes end with an error that only refers to an earlier one."""
 _GPU_OUT_OF_MEMORY = re.compile(r"torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory")
 _STARTING: Final = frozenset({contract.PHASE_CHECKING, contract.PHASE_LOADING, contract.PHASE_WARMING_UP})
 
@@ -64,7 +67,7 @@ class Evidence:
 def classify(evidence: Evidence) -> contract.FailureMessage:
     """The failure to report."""
     reason, what = _killed(evidence) or _refused(evidence) or _failed(evidence)
-    message = f"{what}; the engine ended with {evidence.ended}"
+    message = f"{what} ({evidence.ended})"
     if reason != contract.REASON_INVALID_ENGINE_ARGUMENT:
         message += _quote(evidence.lines)
     return {"reason": reason, "message": message, "phase": evidence.phase}
@@ -80,7 +83,7 @@ def start_up_budget_used_up(phase: contract.Phase, budget: int, last_output: str
 def _quote(lines: list[str]) -> str:
     if not lines:
         return ""
-    return "; the engine's last lines: " + "\n".join(_shorten(line) for line in lines[-_LAST_LINES:])
+    return "; last lines: " + "\n".join(_shorten(line) for line in lines[-_LAST_LINES:])
 
 
 def _shorten(line: str) -> str:
@@ -110,13 +113,21 @@ def _failed(evidence: Evidence) -> _Cause:
     if any(_GPU_OUT_OF_MEMORY.search(line) for line in evidence.lines):
         return contract.REASON_GPU_OUT_OF_MEMORY, "the GPU's memory is too small for this model and these arguments"
     if evidence.phase not in _STARTING:
-        return contract.REASON_CRASH_LOOP, "the engine ended without being asked"
+        return contract.REASON_CRASH_LOOP, f"the engine ended without being asked{_root_cause(evidence.lines)}"
     error = _validation_error(evidence.lines)
     if error is None:
-        return contract.REASON_MODEL_LOAD_FAILED, "the engine ended before the model was served"
+        what = f"the engine ended before the model was served{_root_cause(evidence.lines)}"
+        return contract.REASON_MODEL_LOAD_FAILED, what
     if _names_an_argument(error, evidence.arguments):
         return contract.REASON_INVALID_ENGINE_ARGUMENT, f"vllm refused its arguments: {error}"
     return contract.REASON_MODEL_LOAD_FAILED, f"vllm refused the model: {error}"
+
+
+def _root_cause(lines: list[str]) -> str:
+    for line in reversed(lines):
+        if (match := _PYTHON_ERROR.match(line)) is not None and _REFERRAL not in match["error"]:
+            return f": {_shorten(match['error'])}"
+    return ""
 
 
 def _validation_error(lines: list[str]) -> str | None:
@@ -131,5 +142,6 @@ def _validation_error(lines: list[str]) -> str | None:
 
 def _names_an_argument(error: str, arguments: Sequence[str]) -> bool:
     """Whether an option that was given is the subject: pydantic also reports models that vLLM does not know."""
-    options = [word.partition("=")[0][2:] for word in arguments if word.startswith("--")]
-    return any(re.search(rf"\b{re.escape(option.replace('-', '_'))}\b", error) for option in options)
+    words = re.sub(r"[ -]", "_", error)
+    options = [word.partition("=")[0][2:].replace("-", "_") for word in arguments if word.startswith("--")]
+    return any(re.search(rf"(?<![A-Za-z]){re.escape(option)}(?![A-Za-z])", words) for option in options)

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import cgroups, handle, lifecycle, namespaces, network, node, numbers, processes, records, rest
+from e2e.cluster import cgroups, handle, lifecycle, namespaces, network, node, numbers, paths, processes, records, rest
 from e2e.cluster.images import catalogue
 
 pytestmark = pytest.mark.node
@@ -147,6 +148,42 @@ def test_commands_inside_see_the_clusters_names_and_addresses(
 
 def test_the_network_namespace_is_not_the_machines(cluster: handle.Cluster) -> None:
     assert not cluster.network.samefile("/proc/self/ns/net")
+
+
+def test_the_models_of_the_cache_are_visible_inside_and_cannot_be_changed(
+    cluster: handle.Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    outside = paths.models() / f"probe-{os.getpid()}"
+    outside.touch()
+    try:
+        inside = str(paths.NODE_MODELS / outside.name)
+        assert cluster.run(["test", "-f", inside]) == 0
+        assert cluster.run(["rm", inside]) == 1
+        assert "Read-only file system" in capfd.readouterr().err
+    finally:
+        outside.unlink()
+    assert not paths.NODE_MODELS.exists()
+
+
+# The interruption may fall into a call of the API server, whose connection is then closed late.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_in_up_leaves_nothing_running() -> None:
+    spec = records.Spec(f"{SPEC.name}-c", "node")
+    folder = paths.cluster(spec.name)
+
+    def interrupt() -> None:
+        eventually("containerd started", (folder / "processes/containerd.json").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        lifecycle.up(spec)
+    record = records.load(spec.name)
+    assert record
+    assert record.phase == "failed"
+    assert {name for name, found in traces(record.number, folder).items() if found} == {"folder"}
+    assert lifecycle.down(spec.name)
+    assert not folder.exists()
 
 
 def test_two_nodes_side_by_side_use_the_same_service_addresses_and_different_others(cluster: handle.Cluster) -> None:

@@ -3,7 +3,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +23,7 @@ def test_a_started_component_is_recorded_logged_and_no_child_of_ours(around: pro
     assert processes.alive(process)
     assert processes.recorded(around.folder) == [process]
     assert processes.parent(process.pid) != os.getpid()
-    deadline = time.monotonic() + 10
-    while not (log := processes.log_path(around.folder, "talker").read_text()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert log == "hello\n"
+    _eventually(lambda: processes.log_path(around.folder, "talker").read_text() == "hello\n")
     usage = processes.usage(process)
     assert usage
     assert usage.resident_bytes > 0
@@ -48,15 +45,20 @@ def test_a_ctrl_c_in_the_terminal_does_not_reach_it(around: processes.Surroundin
 def test_a_program_that_is_not_there_has_ended_and_said_why(around: processes.Surroundings) -> None:
     # The shell may still be about to fail, or be gone already.
     with contextlib.suppress(processes.StartError):
-        assert not _soon_alive(processes.start(around, "ghost", ["/does/not/exist"]))
+        ghost = processes.start(around, "ghost", ["/does/not/exist"])
+        _eventually(lambda: _gone(ghost))
     assert "/does/not/exist" in processes.log_tail(processes.log_path(around.folder, "ghost"))
 
 
-def _soon_alive(process: processes.Process) -> bool:
+def _eventually(probe: Callable[[], object]) -> None:
     deadline = time.monotonic() + 10
-    while processes.alive(process) and time.monotonic() < deadline:
+    while not probe():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    return processes.alive(process)
+
+
+def _gone(process: processes.Process) -> bool:
+    return not processes.alive(process)
 
 
 def test_a_group_that_cannot_be_joined_starts_nothing(around: processes.Surroundings, tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_a_zombie_does_not_count_as_alive() -> None:
     process = next(p for p in _own_processes() if p.pid == child.pid)
     child.kill()
     try:
-        assert not _soon_alive(process)
+        _eventually(lambda: _gone(process))
         assert processes.usage(process) is None
     finally:
         child.wait()
@@ -113,6 +115,6 @@ def test_what_was_never_recorded_is_found_by_its_mark(around: processes.Surround
 def test_a_wrapper_is_seen_through_to_what_it_started(around: processes.Surroundings) -> None:
     wrapped = replace(around, prefix=("sh", "-c", '"$@" & wait', "wrapper"))
     process = processes.start(wrapped, "inner", ["sleep", "60"])
-    assert Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n"
+    _eventually(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n")
     os.kill(process.pid, signal.SIGKILL)
-    assert not _soon_alive(process)
+    _eventually(lambda: _gone(process))

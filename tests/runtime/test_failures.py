@@ -6,7 +6,7 @@ import pytest
 
 from gptservice_runtime import failures
 
-ARGUMENTS = ["--max-model-len", "9999", "--enforce-eager"]
+ARGUMENTS = ["--max-model-len", "9999", "--tensor-parallel-size=8", "--enforce-eager"]
 
 UNKNOWN_FLAG = """\
 usage: vllm [-h] [-v]
@@ -21,6 +21,19 @@ pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
   Value error, Unrecognized model in /models/source/m. Should have a `model_type` key in its config.json. \
 [type=value_error, input_value=ArgsKwargs((), {'model': ...nderer_num_workers': 1}), input_type=ArgsKwargs]
     For further information visit https://errors.pydantic.dev/2.14/v/value_error
+"""
+TRUNCATED_WEIGHTS = """\
+(Worker pid=4187) ERROR 11-30 00:48:37 [multiproc_executor.py:953]     with safe_open(st_file, framework="pt") as f:
+(Worker pid=4187) ERROR 11-30 00:48:37 [multiproc_executor.py:953] safetensors._safetensors_rust.SafetensorError: \
+Error while deserializing header: incomplete metadata, file not fully covered
+(EngineCore pid=3824) ERROR 11-30 00:48:42 [core.py:1510] Exception: WorkerProc initialization failed due to an \
+exception in a background process. See stack trace for root cause.
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}
+"""
+DEAD_CORE = """\
+(APIServer pid=2052) ERROR 11-30 00:47:08 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: EngineCore \
+encountered an issue. See stack trace (above) for the root cause.
+INFO:     Finished server process [2052]
 """
 CUDA_MEMORY = """\
 (EngineCore pid=71) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 28.00 GiB. GPU 0 has a total capacity
@@ -45,11 +58,19 @@ def evidence(
     [
         pytest.param(
             evidence(UNKNOWN_FLAG, code=2), "InvalidEngineArgument",
-            "unrecognized arguments: --nonsense 3; the engine ended with exit code 2", id="unknown flag",
+            "unrecognized arguments: --nonsense 3 (exit code 2)", id="unknown flag",
         ),
         pytest.param(evidence(BAD_VALUE, code=2), "InvalidEngineArgument", "invalid int value: 'many'", id="bad value"),
         pytest.param(
             evidence(UNKNOWN_MODEL), "ModelLoadFailed", "vllm refused the model: Unrecognized model in", id="bad model"
+        ),
+        pytest.param(
+            evidence(TRUNCATED_WEIGHTS), "ModelLoadFailed",
+            "model was served: safetensors._safetensors_rust.SafetensorError: Error while", id="truncated weights",
+        ),
+        pytest.param(
+            evidence(DEAD_CORE, code=0, phase="Serving"), "CrashLoop", "without being asked (exit code 0)",
+            id="the engine core was killed",
         ),
         pytest.param(evidence(CUDA_MEMORY), "GPUOutOfMemory", "GPU's memory", id="no GPU memory at the start"),
         pytest.param(evidence(CUDA_MEMORY, phase="Serving"), "GPUOutOfMemory", "GPU's memory", id="nor later"),
@@ -75,6 +96,11 @@ def test_reasons(known: failures.Evidence, reason: str, said: str) -> None:
     ("error", "reason"),
     [
         pytest.param("User-specified max_model_len (9999) is greater than", "InvalidEngineArgument", id="given"),
+        pytest.param(
+            "Total number of attention heads (9) must be divisible by tensor parallel size (8).",
+            "InvalidEngineArgument",
+            id="given, in other words",
+        ),
         pytest.param("the derived max_model_lens are", "ModelLoadFailed", id="another word"),
         pytest.param("quantization foo is unknown", "ModelLoadFailed", id="an option that was not given"),
     ],
@@ -83,7 +109,7 @@ def test_a_validation_error_is_the_users_only_if_it_names_an_argument(error: str
     output = f"1 validation error for ModelConfig\n  Value error, {error} [type=value_error, input_value=1]\n"
     failure = failures.classify(evidence(output))
     assert failure["reason"] == reason
-    assert f": {error};" in failure["message"]
+    assert f": {error} (exit code 1)" in failure["message"]
 
 
 def test_the_last_lines_are_quoted_in_order_and_without_gaps() -> None:
@@ -102,9 +128,7 @@ def test_an_endless_line_does_not_push_the_others_out() -> None:
 
 def test_a_used_up_budget_quotes_the_engine() -> None:
     failure = failures.start_up_budget_used_up("Loading", 1800, "Loading weights: 12 %\n")
-    assert failure["message"].endswith(
-        "budget of 1800 s (startupTimeoutSeconds); the engine's last lines: Loading weights: 12 %"
-    )
+    assert failure["message"].endswith("budget of 1800 s (startupTimeoutSeconds); last lines: Loading weights: 12 %")
 
 
 @pytest.mark.parametrize(

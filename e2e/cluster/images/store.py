@@ -1,9 +1,11 @@
 """What the builders leave in the cache: whole or absent, built once when several ask, and pruned by age."""
 
+import contextlib
 import logging
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -51,11 +53,18 @@ def used(target: Path) -> Path:
 
 
 def remove(target: Path) -> None:
-    """Removes a file or a folder tree; nothing there is fine."""
-    if target.is_dir() and not target.is_symlink():
-        shutil.rmtree(target)
-    else:
+    """Removes a file or a folder tree; nothing there is fine.
+
+    A tree is taken away whole before it is deleted: an interruption leaves no half tree under its name, and of two
+    that remove it at once one does.
+    """
+    if not target.is_dir() or target.is_symlink():
         target.unlink(missing_ok=True)
+        return
+    doomed = Path(tempfile.mkdtemp(prefix=f".{target.name}.gone.", dir=target.parent))
+    with contextlib.suppress(FileNotFoundError):
+        target.rename(doomed / target.name)
+    shutil.rmtree(doomed)
 
 
 def prune(folder: Path, pattern: str, *, keep: int) -> list[Path]:

@@ -233,7 +233,7 @@ class _Run:
         return {"prompt_tokens": prompt, "completion_tokens": self._count, "total_tokens": total}
 
     def _envelope(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        common = {"id": self._id, "created": self._created, "model": self._name}
+        common = {"id": self._id, "created": self._created, "model": _names(self._engine)[0]}
         return {**common, "object": kind, "choices": choices}
 
     async def whole(self) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""Fixtures that more than one module's tests need."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, settings
+
+# The machine may be busy: how long an example takes says nothing about the code.
+settings.register_profile("suite", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
+
+Kubeconfig = Callable[[str], Path]
+TOKEN = "a-token"
+
+
+def use_kubeconfig(monkeypatch: pytest.MonkeyPatch, directory: Path, url: str) -> Path:
+    """Write a kubeconfig for the API server at a URL and have every client use it; return its path."""
+    path = directory / "kubeconfig"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": url}}],
+        "users": [{"name": "test", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    path.write_text(yaml.safe_dump(content))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    # The client reads the variable once, when it is imported.
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    return path
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubeconfig:
+    """Writes a kubeconfig for the API server at a URL and has every client use it."""
+    return lambda url: use_kubeconfig(monkeypatch, tmp_path, url)

@@ -1,0 +1,149 @@
+"""The services whose manifests are kept as golden files, and what their catalogue holds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gptservice_operator import render
+from gptservice_operator.config import Config
+from gptservice_operator.render.resolved import Resolved
+from tests.operator import builders
+from tests.operator.builders import Body
+
+
+@dataclass(frozen=True)
+class Case:
+    """One service."""
+
+    spec: Body
+    name: str = "chat"
+    models: tuple[Body, ...] = ()
+    settings: Config = field(default_factory=builders.config)
+
+    def resolved(self) -> Resolved:
+        return builders.resolved(self.spec, *self.models, name=self.name, settings=self.settings)
+
+    def manifests(self) -> list[Body]:
+        return render.render(self.resolved())
+
+
+def secret_key(name: str, key: str, **more: Any) -> Body:
+    return {"secretKeyRef": {"name": name, "key": key, **more}}
+
+
+SCHEDULING: Body = {
+    "nodeSelector": {"node-role.kubernetes.io/gpu": "", "zone": "a"},
+    "tolerations": [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Equal", "value": "true", "effect": "NoExecute", "tolerationSeconds": 60},
+    ],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "gpu-memory", "operator": "Gt", "values": ["40"]}]},
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]},
+                ]
+            },
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 10, "preference": {"matchExpressions": [{"key": "fast", "operator": "Exists"}]}}
+            ],
+        },
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "labelSelector": {"matchLabels": {"app": "gateway"}},
+                    "topologyKey": "topology.kubernetes.io/zone",
+                    "namespaces": ["gateways"],
+                }
+            ]
+        },
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 100,
+                    "podAffinityTerm": {
+                        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["llm"]}]},
+                        "namespaceSelector": {"matchLabels": {"team": "a"}},
+                        "topologyKey": "kubernetes.io/hostname",
+                    },
+                }
+            ]
+        },
+    },
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"},
+        {"maxSkew": 2, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"},
+    ],
+    "priorityClassName": "serving",
+    "runtimeClassName": "nvidia",
+    "schedulerName": "gang-scheduler",
+}
+
+ENV_VALUE_FROM: list[Body] = [
+    {"name": "PLAIN", "value": "as it stands"},
+    {"name": "FROM_SECRET", "valueFrom": secret_key("hub", "token", optional=True)},
+    {"name": "FROM_CONFIG_MAP", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}},
+    {"name": "FROM_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    {
+        "name": "FROM_CONTAINER",
+        "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "containerName": "engine"}},
+    },
+]
+
+CASES: dict[str, Case] = {
+    "minimal": Case({"model": "pvc://models/smollm2-135m-instruct"}),
+    "everything": Case(
+        {
+            "model": "pvc://models/llama-70b",
+            "servedModelNames": ["llama", "llama-70b"],
+            "replicas": 3,
+            "maxTokens": 2048,
+            "contextLength": 8192,
+            "maxInflightRequests": 128,
+            "upgradeStrategy": "RollingUpdate",
+            "gpu": {"count": 4, "resourceName": "nvidia.com/gpu", "product": "NVIDIA-H200"},
+            "resources": {
+                "requests": {"cpu": 8, "memory": "64Gi", "ephemeral-storage": "10Gi"},
+                "limits": {"cpu": "16", "memory": "128Gi"},
+            },
+            "engine": {
+                "type": "VLLM",
+                "image": "registry.example.com/team/runtime:7",
+                "args": ["--dtype=bfloat16", "--seed", "1"],
+                "env": [{"name": "NCCL_DEBUG", "value": "WARN"}, {"name": "EMPTY", "value": ""}],
+            },
+            "scheduling": {"priorityClassName": "serving"},
+            "startupTimeoutSeconds": 3600,
+            "drainTimeoutSeconds": 120,
+        }
+    ),
+    "cpu": Case(
+        {"model": "file:///opt/models/tiny", "gpu": {"count": 0}, "resources": {"limits": {"memory": "4Gi"}}},
+        settings=builders.config(fs_group=None),
+    ),
+    "gpu-slice": Case(
+        {"model": "pvc://models/m", "gpu": {"count": 2, "resourceName": "nvidia.com/mig-1g.10gb", "product": "A100"}}
+    ),
+    "recreate": Case({"model": "pvc://models/m", "replicas": 1, "upgradeStrategy": "Recreate"}),
+    "dotted-name": Case({"model": "pvc://models/m"}, name="llama-3.1-8b"),
+    "scheduling": Case({"model": "pvc://models/m", "gpu": {"product": "NVIDIA-L4"}, "scheduling": SCHEDULING}),
+    "env-value-from": Case({"model": "pvc://models/m", "engine": {"env": ENV_VALUE_FROM}}),
+    "catalogue": Case(
+        {
+            "modelRef": "gpt-3.5-turbo-2024-04",
+            "replicas": 3,
+            "maxInflightRequests": 128,
+            "upgradeStrategy": "RollingUpdate",
+        },
+        name="prod-gpt-35",
+        models=(
+            builders.gpt_model(
+                "gpt-3.5-turbo-2024-04",
+                contextLength=2048,
+                gpu={"count": 0},
+                engine={"args": ["--dtype=bfloat16", "--enforce-eager"]},
+            ),
+        ),
+        settings=builders.config(runtime_cpu="2", runtime_memory="6Gi", runtime_image_pull_policy="Always"),
+    ),
+}

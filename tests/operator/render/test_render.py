@@ -1,0 +1,87 @@
+"""What holds for every child of every service."""
+
+from typing import Any
+
+import pytest
+
+from gptservice_operator import names, render
+from tests.operator import builders
+from tests.operator.builders import Body
+from tests.operator.golden_cases import CASES
+
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+
+
+def empty_parts(value: Any, path: str = "") -> list[str]:
+    """Return the paths of empty maps and lists."""
+    if value in ({}, []):
+        return [path]
+    if isinstance(value, dict):
+        return [found for key, inner in value.items() for found in empty_parts(inner, f"{path}.{key}")]  # pyright: ignore
+    if isinstance(value, list):
+        return [found for index, inner in enumerate(value) for found in empty_parts(inner, f"{path}[{index}]")]  # pyright: ignore
+    return []
+
+
+def nulls(value: Any, path: str = "") -> list[str]:
+    """Return the paths of nulls."""
+    if isinstance(value, dict):
+        return [found for key, inner in value.items() for found in nulls(inner, f"{path}.{key}")]  # pyright: ignore
+    if isinstance(value, list):
+        return [found for index, inner in enumerate(value) for found in nulls(inner, f"{path}[{index}]")]  # pyright: ignore
+    return [path] if value is None else []
+
+
+def test_the_order_is_config_map_deployment_service() -> None:
+    assert [manifest["kind"] for manifest in CASES["minimal"].manifests()] == ["ConfigMap", "Deployment", "Service"]
+
+
+@EVERY_CASE
+def test_nothing_empty_and_no_null_is_rendered(case: str) -> None:
+    """Neither belongs to anybody after an apply: it would look like a difference for ever."""
+    for manifest in CASES[case].manifests():
+        assert empty_parts(manifest) == [], manifest["kind"]
+        assert nulls(manifest) == [], manifest["kind"]
+
+
+def test_an_empty_scheduling_renders_nothing() -> None:
+    scheduling = {"nodeSelector": {}, "tolerations": [], "affinity": {}, "topologySpreadConstraints": []}
+    with_empties = builders.resolved({"model": "pvc://m/x", "scheduling": scheduling})
+    assert render.render(with_empties) == render.render(builders.resolved({"model": "pvc://m/x"}))
+
+
+@EVERY_CASE
+def test_every_child_is_labelled_owned_and_in_the_service_s_namespace(case: str) -> None:
+    name = CASES[case].name
+    for manifest in CASES[case].manifests():
+        metadata = manifest["metadata"]
+        assert metadata["namespace"] == builders.NAMESPACE
+        assert metadata["labels"] == names.labels(name)
+        assert metadata["ownerReferences"] == [names.owner_reference(name, builders.uid_of("GPTService", name))]
+
+
+@EVERY_CASE
+def test_rendering_twice_gives_the_same(case: str) -> None:
+    assert CASES[case].manifests() == CASES[case].manifests()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param({"replicas": 1}, {"replicas": 3}, id="replicas"),
+        pytest.param({}, {"maxInflightRequests": 8}, id="a limit"),
+        pytest.param({"upgradeStrategy": "RollingUpdate"}, {"upgradeStrategy": "Recreate"}, id="the strategy"),
+    ],
+)
+def test_an_edit_that_shapes_no_pod_restarts_none(before: Body, after: Body) -> None:
+    assert template(before) == template(after)
+
+
+def template(spec: Body) -> Body:
+    (deployment,) = [
+        manifest
+        for manifest in render.render(builders.resolved({"model": "pvc://m/x", **spec}))
+        if manifest["kind"] == "Deployment"
+    ]
+    found: Body = deployment["spec"]["template"]
+    return found

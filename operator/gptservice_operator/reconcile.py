@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import errors, extract, names, observe, plan, render, resolve, status
+from . import errors, extract, names, observe, parse, plan, render, resolve, status
 from .api import conditions, kinds
 from .causes import Cause
 from .cluster import Cluster
@@ -123,7 +123,7 @@ class NameTakenError(errors.Conflict):
 
 
 def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
-    spec = resolve.parse(snapshot.service)
+    spec = parse.parse(snapshot.service)
     if isinstance(spec, Refusal):
         return spec
     return resolve.resolve(snapshot.service, spec, snapshot.models, config)

@@ -11,8 +11,10 @@ from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
 from .causes import Cause
-from .render import service as k8s_service
 from .render.resolved import Refusal, Resolved
+
+
+_MAX_WARNINGS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Facts:
     deployment: Body | None
     """The live Deployment, if it is ours."""
     pods: Sequence[Body]
+    warnings: Sequence[str] = ()
+    """What does not stop the service, beyond what was found when it was resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def _without_time(status: Body) -> dict[str, Any]:
 
 def endpoint(resolved: Resolved) -> str:
     """Return the URL of the OpenAI API inside the cluster."""
-    return f"http://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{k8s_service.PORT}"
+    return f"http://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{resolved.exposure.port}"
 
 
 def _effective(resolved: Resolved) -> dict[str, Any]:
@@ -134,7 +138,7 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
         conditions.INVALID_SPEC,
     ):
         return _refused(facts.failure.reason, facts.failure.message, counts)
-    accepted: _Condition = (conditions.ACCEPTED, True, conditions.ACCEPTED_OK, "the spec is valid")
+    accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
     if counts.desired == 0:
         return [accepted, *_stopped(facts.failure)]
     cause = facts.failure or causes.find(facts.pods, facts.deployment)
@@ -151,6 +155,15 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
         (conditions.DEGRADED, True, cause.reason, cause.message) if failing else _not_degraded(),
         (conditions.READY, False, cause.reason, message),
     ]
+
+
+def _accepted(warnings: Sequence[str]) -> _Condition:
+    if not warnings:
+        return conditions.ACCEPTED, True, conditions.ACCEPTED_OK, "the spec is valid"
+    listed = "; ".join(warnings[:_MAX_WARNINGS])
+    more = f"; and {len(warnings) - _MAX_WARNINGS} more" if len(warnings) > _MAX_WARNINGS else ""
+    reason = conditions.ACCEPTED_WITH_WARNINGS
+    return conditions.ACCEPTED, True, reason, reason.message(listed + more)
 
 
 def _refused(reason: Reason, message: str, counts: _Counts) -> list[_Condition]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import resolve
+from gptservice_operator import parse
 from gptservice_operator.api import conditions
 from gptservice_operator.render.resolved import Refusal, ResolvedGpu
 from tests.operator import builders
@@ -46,7 +46,7 @@ class TestModel:
         assert not refused.reason.failing, "it starts by itself once the entry exists"
 
     @pytest.mark.parametrize(
-        "uri", ["hf://org/name", "org/name", "s3://bucket/key", "gs://b/k", "oci://r/i", "https://host/x"]
+        "uri", ["hf://org/name", "org/name", "s3://bucket/key", "gs://bucket/k", "oci://r/i", "https://host/x"]
     )
     def test_a_scheme_that_is_not_served_yet_is_refused_by_name(self, uri: str) -> None:
         refused = refusal({"model": uri})
@@ -54,17 +54,6 @@ class TestModel:
         assert refused.message.startswith("spec.model: ")
         assert uri in refused.message
         assert "pvc:// and file://" in refused.message
-
-    @pytest.mark.parametrize(
-        "uri",
-        [
-            pytest.param("pvc:///path", id="no claim"),
-            pytest.param("file://host/path", id="a host in a file uri"),
-            pytest.param("file://", id="no path"),
-        ],
-    )
-    def test_a_uri_that_lacks_a_part_is_refused(self, uri: str) -> None:
-        assert refusal({"model": uri}).message.startswith(f"spec.model: '{uri}' must be ")
 
     def test_an_entry_that_cannot_be_served_is_named(self) -> None:
         refused = refusal({"modelRef": "m"}, gpt_model("m", uri="s3://bucket/key"))
@@ -178,7 +167,7 @@ class TestPrecedence:
     def test_what_is_built_in(self) -> None:
         outcome = resolved({"model": URI})
         assert outcome.replicas == 1
-        assert outcome.strategy == "RollingUpdate"
+        assert outcome.rollout.strategy == "RollingUpdate"
         assert (outcome.startup_timeout_seconds, outcome.drain_timeout_seconds) == (1800, 60)
         assert outcome.max_tokens is None
         assert outcome.max_inflight_requests is None
@@ -193,7 +182,7 @@ class TestPrecedence:
 def test_the_service_s_own_fields_are_taken_over() -> None:
     outcome = resolved(spec(replicas=0, maxTokens=64, maxInflightRequests=8, upgradeStrategy="Recreate"))
     assert (outcome.replicas, outcome.max_tokens, outcome.max_inflight_requests) == (0, 64, 8)
-    assert outcome.strategy == "Recreate"
+    assert outcome.rollout.strategy == "Recreate"
     assert (outcome.namespace, outcome.name) == (builders.NAMESPACE, "chat")
     assert outcome.uid == builders.uid_of("GPTService", "chat")
 
@@ -207,11 +196,11 @@ REFUSALS = [
     pytest.param(spec(gpu={"resourceName": "gpu"}), "spec.gpu.resourceName: ", id="a pattern"),
     pytest.param(spec(upgradeStrategy="OnDelete"), "spec.upgradeStrategy: ", id="an enumeration"),
     pytest.param(spec(maxTokens=0), "spec.maxTokens: ", id="a lower bound"),
-    pytest.param({"model": "pvc://models/../x"}, "spec: a path must not contain '..'", id="a parent folder"),
+    pytest.param({"model": "pvc://models/../x"}, "spec.model: a path must not contain '..'", id="a parent folder"),
     pytest.param(spec(resources={"limits": {"cpu": "lots"}}), "spec.resources.limits.cpu: ", id="a quantity"),
     pytest.param(spec(resources={"limits": {"cpu": -1}}), "spec.resources.limits.cpu: ", id="a negative quantity"),
     pytest.param(
-        spec(resources={"limits": {"nvidia.com/gpu": 1}}), "spec.resources: only cpu, memory", id="GPUs in resources"
+        spec(resources={"limits": {"nvidia.com/gpu": 1}}), "spec.resources.limits: only cpu, memory", id="GPUs in resources"
     ),
     pytest.param(spec(engine={"args": ["--port=1"]}), "spec.engine.args[0]: --port is reserved", id="an argument"),
     pytest.param(
@@ -219,10 +208,10 @@ REFUSALS = [
     ),
     pytest.param(
         spec(engine={"env": [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}),
-        "spec.engine.env.0: value and valueFrom must not both be set",
+        "spec.engine.env[0]: value and valueFrom must not both be set",
         id="two sources of a variable",
     ),
-    pytest.param(spec(servedModelNames=["a", "a"]), "spec: servedModelNames must not contain", id="a name twice"),
+    pytest.param(spec(servedModelNames=["a", "a"]), "spec.servedModelNames: no two items", id="a name twice"),
 ]
 
 
@@ -261,7 +250,7 @@ def test_a_hundred_mistakes_are_not_told_all() -> None:
 def test_a_missing_spec_is_a_refusal_not_a_crash(missing: Body) -> None:
     body = builders.service()
     del body["spec"]
-    outcome = resolve.parse({**body, **missing})
+    outcome = parse.parse({**body, **missing})
     assert isinstance(outcome, Refusal)
     assert outcome.message.startswith("spec: ")
 

@@ -3,16 +3,12 @@
 Every reference is to the service's own namespace: there is no namespace field.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
-from .base import ApiModel, Name, cel, rules
-from .engine import DataKey
-
-_ONE_SOURCE = "exactly one of generate and secretRef must be set"
-_ONE_WAY = "exactly one of apiKeys and disabled must be set"
-_ONE_CERTIFICATE = "exactly one of secretName and issuerRef must be set"
+from .base import ApiModel, Rule
+from .words import DNS_SUBDOMAIN, DataKey, Name
 
 
 class SecretRef(ApiModel):
@@ -34,35 +30,35 @@ class SecretKeyRef(ApiModel):
 class ApiKeys(ApiModel):
     """Where the keys come from that clients must send."""
 
-    model_config = ConfigDict(json_schema_extra=rules(cel("has(self.generate) != has(self.secretRef)", _ONE_SOURCE)))
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.generate) != has(self.secretRef)",
+            "exactly one of generate and secretRef must be set",
+            lambda keys: (keys.generate is None) != (keys.secret_ref is None),
+        ),
+    )
 
     generate: Literal[True] | None = None
     """Make a key and keep it in a Secret, which status.authSecret names."""
     secret_ref: SecretRef | None = None
     """Secret whose values hold the keys, one per line."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> "ApiKeys":
-        if (self.generate is None) == (self.secret_ref is None):
-            raise ValueError(_ONE_SOURCE)
-        return self
-
 
 class Auth(ApiModel):
     """What a client must show. A generated key if absent."""
 
-    model_config = ConfigDict(json_schema_extra=rules(cel("has(self.apiKeys) != has(self.disabled)", _ONE_WAY)))
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.apiKeys) != has(self.disabled)",
+            "exactly one of apiKeys and disabled must be set",
+            lambda auth: (auth.api_keys is None) != (auth.disabled is None),
+        ),
+    )
 
     api_keys: ApiKeys | None = None
     """Clients send one of these keys."""
     disabled: Literal[True] | None = None
     """Anybody who reaches the Service may use it."""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> "Auth":
-        if (self.api_keys is None) == (self.disabled is None):
-            raise ValueError(_ONE_WAY)
-        return self
 
 
 class IssuerRef(ApiModel):
@@ -72,15 +68,19 @@ class IssuerRef(ApiModel):
     """Issuer's name."""
     kind: Literal["Issuer", "ClusterIssuer"] | None = None
     """Issuer if absent."""
-    group: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    group: Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{DNS_SUBDOMAIN}$")] | None = None
     """cert-manager.io if absent."""
 
 
 class Tls(ApiModel):
     """TLS on the serving port. Certificates are re-read when they change."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(cel("has(self.secretName) != has(self.issuerRef)", _ONE_CERTIFICATE))
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.secretName) != has(self.issuerRef)",
+            "exactly one of secretName and issuerRef must be set",
+            lambda tls: (tls.secret_name is None) != (tls.issuer_ref is None),
+        ),
     )
 
     secret_name: Name | None = None
@@ -89,9 +89,3 @@ class Tls(ApiModel):
     """Have cert-manager issue a certificate."""
     client_ca_secret_ref: SecretKeyRef | None = Field(default=None, alias="clientCASecretRef")
     """CA of client certificates, which are then demanded."""
-
-    @model_validator(mode="after")
-    def _one_certificate(self) -> "Tls":
-        if (self.secret_name is None) == (self.issuer_ref is None):
-            raise ValueError(_ONE_CERTIFICATE)
-        return self

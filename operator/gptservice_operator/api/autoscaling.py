@@ -1,34 +1,45 @@
 """``spec.autoscaling``: how many replicas, by what, in the words of the HorizontalPodAutoscaler API."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
-from .base import ApiModel, Quantity, cel, rules
+from .base import ATOMIC, ApiModel, Rule, ruled
+from .quantity import quantity
+from .words import Quantity
 
 Replicas = Annotated[int, Field(ge=1, le=2147483647)]
-MetricName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s]+$")]
-ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
+# A name that is one segment of a path: the custom metrics API has it in its URLs.
+MetricName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z_:][-A-Za-z0-9_:.]*$")]
+POSITIVE = Rule(
+    "quantity(string(self)).isGreaterThan(quantity('0'))",
+    "must be greater than 0",
+    lambda value: (quantity(value) or 0) > 0,
+)
 
-_CPU = "a CPU metric needs averageUtilization and neither name nor averageValue"
-_PODS = "a Pods metric needs name and averageValue and no averageUtilization"
-_RANGE = "minReplicas must not be greater than maxReplicas"
+
+def _is_pods(metric: Any) -> bool:
+    return metric.name is not None and metric.average_value is not None and metric.average_utilization is None
+
+
+def _is_cpu(metric: Any) -> bool:
+    return metric.name is None and metric.average_value is None and metric.average_utilization is not None
 
 
 class Metric(ApiModel):
     """One metric; the one that asks for the most replicas wins."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            cel(
-                "self.type != 'CPU' || (has(self.averageUtilization) && !has(self.name) && !has(self.averageValue))",
-                _CPU,
-            ),
-            cel(
-                "self.type != 'Pods' || (has(self.name) && has(self.averageValue) && !has(self.averageUtilization))",
-                _PODS,
-            ),
-        )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.type != 'CPU' || (has(self.averageUtilization) && !has(self.name) && !has(self.averageValue))",
+            "a CPU metric needs averageUtilization and neither name nor averageValue",
+            lambda metric: metric.type != "CPU" or _is_cpu(metric),
+        ),
+        Rule(
+            "self.type != 'Pods' || (has(self.name) && has(self.averageValue) && !has(self.averageUtilization))",
+            "a Pods metric needs name and averageValue and no averageUtilization",
+            lambda metric: metric.type != "Pods" or _is_pods(metric),
+        ),
     )
 
     type: Literal["CPU", "Pods"]
@@ -37,18 +48,8 @@ class Metric(ApiModel):
     """Pods: name of the metric, for example vllm:num_requests_waiting."""
     average_utilization: Annotated[int, Field(ge=1, le=10000)] | None = None
     """CPU: percent of the requested CPU to hold on average."""
-    average_value: Quantity | None = None
+    average_value: Annotated[Quantity, *ruled(POSITIVE)] | None = None
     """Pods: value per pod to hold on average."""
-
-    @model_validator(mode="after")
-    def _fits_its_type(self) -> "Metric":
-        utilization, named = self.average_utilization is not None, self.name is not None
-        valued = self.average_value is not None
-        if self.type == "CPU" and (not utilization or named or valued):
-            raise ValueError(_CPU)
-        if self.type == "Pods" and (utilization or not named or not valued):
-            raise ValueError(_PODS)
-        return self
 
 
 class ScalingPolicy(ApiModel):
@@ -85,8 +86,15 @@ class Behavior(ApiModel):
 class Autoscaling(ApiModel):
     """Bounds and metrics of a HorizontalPodAutoscaler."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(cel("!has(self.minReplicas) || self.minReplicas <= self.maxReplicas", _RANGE))
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+            "minReplicas must not be greater than maxReplicas",
+            lambda scaling: scaling.min_replicas is None or scaling.min_replicas <= scaling.max_replicas,
+            lambda scaling: (
+                f"minReplicas ({scaling.min_replicas}) must not be greater than maxReplicas ({scaling.max_replicas})"
+            ),
+        ),
     )
 
     min_replicas: Replicas | None = None
@@ -97,9 +105,3 @@ class Autoscaling(ApiModel):
     """What to scale by; CPU at 80 percent if absent."""
     behavior: Behavior | None = None
     """How fast to scale."""
-
-    @model_validator(mode="after")
-    def _range(self) -> "Autoscaling":
-        if self.min_replicas is not None and self.min_replicas > self.max_replicas:
-            raise ValueError(f"{_RANGE} ({self.min_replicas} > {self.max_replicas})")
-        return self

@@ -3,84 +3,81 @@
 The docstrings are the descriptions in the CRDs: ``kubectl explain`` and this file are one text.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
 from .access import Auth, SecretKeyRef, SecretRef, Tls
 from .autoscaling import Autoscaling
-from .base import SET, ApiModel, Int32, LabelValue, Name, cel, list_map, rules
+from .base import SET, ApiModel, Rule, list_map
 from .cache import Cache
 from .engine import Engine, Gpu, ModelEngine, Resources
-from .exposure import Annotations, DisruptionBudget, Monitoring, NetworkPolicy, ServiceSpec, Tracing
+from .exposure import DisruptionBudget, Monitoring, NetworkPolicy, ServiceSpec, Tracing
 from .rollout import Rollout
 from .scheduling import Scheduling
 from .status import GPTServiceStatus
+from .uri import ModelName, ModelUri
+from .words import Int32, Labels, Name, PodAnnotations
 
-ModelUri = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=1024,
-        pattern=r"^[^\s]+$",
-        json_schema_extra=rules(cel("!self.contains('..')", "a path must not contain '..'")),
-    ),
-]
-ServedName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,]+$")]
-ServedNames = Annotated[list[ServedName], Field(min_length=1, max_length=16, json_schema_extra=SET)]
+# Printable, no comma, and no '-' in front: it would be taken for a flag.
+ServedName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[!-+.-~][!-+\--~]*$")]
+ServedNames = Annotated[list[ServedName], Field(min_length=1, max_length=16), *SET]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$", max_length=71)]
+MAX_NAME = 63
 ContextLength = Annotated[int, Field(ge=1, le=16777216)]
+
 _ONE_POD = (
     "has(self.cache) && has(self.cache.size) && "
     "(!has(self.cache.accessModes) || !self.cache.accessModes.exists(m, m == 'ReadWriteMany'))"
 )
-_ONE_POD_REPLICAS = (
-    "a cache without access mode ReadWriteMany can be used by one replica only: set replicas (and maxReplicas) to 1, "
-    "or cache.accessModes to [ReadWriteMany]"
+
+
+def _one_pod_at_a_time(spec: Any) -> bool:
+    return spec.cache is not None and spec.cache.one_pod_at_a_time
+
+
+def _most_replicas(spec: Any) -> int:
+    return max(spec.replicas, spec.autoscaling.max_replicas if spec.autoscaling is not None else 1)
+
+
+def _bounded(spec: Any) -> bool:
+    rollout = spec.rollout
+    return rollout is not None and (rollout.max_surge is not None or rollout.max_unavailable is not None)
+
+
+_SPEC_RULES = (
+    Rule(
+        "has(self.model) != has(self.modelRef)",
+        "exactly one of model and modelRef must be set",
+        lambda spec: (spec.model is None) != (spec.model_ref is None),
+    ),
+    Rule(
+        "!(has(self.upgradeStrategy) && self.upgradeStrategy == 'Recreate' && has(self.rollout)) || "
+        "!(has(self.rollout.maxSurge) || has(self.rollout.maxUnavailable))",
+        "rollout.maxSurge and rollout.maxUnavailable cannot be combined with upgradeStrategy Recreate",
+        lambda spec: spec.upgrade_strategy != "Recreate" or not _bounded(spec),
+    ),
+    Rule(
+        f"!({_ONE_POD}) || self.replicas <= 1 && (!has(self.autoscaling) || self.autoscaling.maxReplicas <= 1)",
+        "a cache without access mode ReadWriteMany can be used by one replica only: set replicas (and maxReplicas) "
+        "to 1, or cache.accessModes to [ReadWriteMany]",
+        lambda spec: not _one_pod_at_a_time(spec) or _most_replicas(spec) <= 1,
+    ),
+    Rule(
+        f"!({_ONE_POD}) || !has(self.rollout) || !has(self.rollout.maxSurge)",
+        "rollout.maxSurge needs a cache that two pods can use at a time: set cache.accessModes to [ReadWriteMany]",
+        lambda spec: not _one_pod_at_a_time(spec) or spec.rollout is None or spec.rollout.max_surge is None,
+    ),
 )
-_ONE_POD_SURGE = (
-    "rollout.maxSurge needs a cache that two pods can use at a time: set cache.accessModes to [ReadWriteMany]"
-)
-_RECREATE = "rollout.maxSurge and rollout.maxUnavailable cannot be combined with upgradeStrategy Recreate"
-_ONE_MODEL = "exactly one of model and modelRef must be set"
-
-
-def _no_parent_path(uri: str | None) -> None:
-    if uri is not None and ".." in uri:
-        raise ValueError("a path must not contain '..'")
-
-
-def _no_duplicates(names: list[str] | None) -> None:
-    if names is not None and len(set(names)) != len(names):
-        raise ValueError("servedModelNames must not contain a name twice")
-
-
-def _rollout_fits(strategy: str | None, rollout: Rollout | None) -> None:
-    bounded = rollout is not None and (rollout.max_surge is not None or rollout.max_unavailable is not None)
-    if strategy == "Recreate" and bounded:
-        raise ValueError(_RECREATE)
+"""One that is added after a release needs optionalOldSelf: else stored objects that break it cannot be edited."""
 
 
 class GPTServiceSpec(ApiModel):
     """What is wanted: a model, how many replicas, and how they run."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            cel("has(self.model) != has(self.modelRef)", _ONE_MODEL),
-            cel(
-                "!(has(self.upgradeStrategy) && self.upgradeStrategy == 'Recreate' && has(self.rollout)) || "
-                "!(has(self.rollout.maxSurge) || has(self.rollout.maxUnavailable))",
-                _RECREATE,
-            ),
-            cel(
-                f"!({_ONE_POD}) || self.replicas <= 1 && (!has(self.autoscaling) || self.autoscaling.maxReplicas <= 1)",
-                _ONE_POD_REPLICAS,
-            ),
-            cel(f"!({_ONE_POD}) || !has(self.rollout) || !has(self.rollout.maxSurge)", _ONE_POD_SURGE),
-        )
-    )
+    rules: ClassVar[tuple[Rule, ...]] = _SPEC_RULES
 
-    model: ModelUri | None = None
+    model: ModelName | None = None
     """The model: a name of the catalogue (GPTModel), or a uri: pvc://claim/path, file:///path in the image."""
     model_ref: Name | None = None
     """Name of a GPTModel of the catalogue."""
@@ -124,15 +121,13 @@ class GPTServiceSpec(ApiModel):
     """The Kubernetes Service in front of the pods."""
     scheduling: Scheduling | None = None
     """Where pods may run."""
-    pod_labels: Annotated[dict[str, LabelValue], Field(max_length=32)] | None = None
+    pod_labels: Labels | None = None
     """Further labels of the pods; they never replace the operator's own."""
-    pod_annotations: Annotations | None = None
+    pod_annotations: PodAnnotations | None = None
     """Further annotations of the pods; they never replace the operator's own."""
     service_account_name: Name | None = None
     """ServiceAccount of the pods; its token is not mounted."""
-    image_pull_secrets: Annotated[list[SecretRef], Field(max_length=8, json_schema_extra=list_map("name"))] | None = (
-        None
-    )
+    image_pull_secrets: Annotated[list[SecretRef], Field(max_length=8), *list_map("name")] | None = None
     """Secrets with which the runtime image is pulled."""
     startup_timeout_seconds: Annotated[int, Field(ge=10, le=86400)] = 1800
     """Longest time in seconds from a pod's start until the model answers."""
@@ -150,28 +145,16 @@ class GPTServiceSpec(ApiModel):
     tracing: Tracing | None = None
     """Traces of requests."""
 
-    @model_validator(mode="after")
-    def _cross_field_rules(self) -> "GPTServiceSpec":
-        if (self.model is None) == (self.model_ref is None):
-            raise ValueError(_ONE_MODEL)
-        _rollout_fits(self.upgrade_strategy, self.rollout)
-        if self.cache is not None and self.cache.one_pod_at_a_time:
-            if max(self.replicas, self.autoscaling.max_replicas if self.autoscaling is not None else 1) > 1:
-                raise ValueError(_ONE_POD_REPLICAS)
-            if self.rollout is not None and self.rollout.max_surge is not None:
-                raise ValueError(_ONE_POD_SURGE)
-        _no_parent_path(self.model)
-        _no_duplicates(self.served_model_names)
-        return self
-
 
 class GPTModelSpec(ApiModel):
     """A catalogue entry: where a model is and how it is best served."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            cel("self == oldSelf", "a GPTModel cannot be changed; make a new one and point modelRef to it")
-        )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self == oldSelf",
+            "a GPTModel cannot be changed: make a new one under another name and point modelRef to it",
+            lambda _: True,
+        ),
     )
 
     uri: ModelUri
@@ -189,23 +172,16 @@ class GPTModelSpec(ApiModel):
     engine: ModelEngine | None = None
     """Engine defaults."""
 
-    @model_validator(mode="after")
-    def _cross_field_rules(self) -> "GPTModelSpec":
-        _no_parent_path(self.uri)
-        _no_duplicates(self.served_model_names)
-        return self
-
 
 class GPTService(ApiModel):
     """A language model served by vLLM behind the OpenAI API."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            cel(
-                "size(self.metadata.name) <= 63",
-                "metadata.name must be no more than 63 characters: it becomes a label of the pods",
-            )
-        )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "size(self.metadata.name) <= 63",
+            "metadata.name must be no more than 63 characters: it becomes a label of the pods",
+            lambda service: len(service.metadata.get("name", "")) <= MAX_NAME,
+        ),
     )
 
     metadata: dict[str, Any] = Field(default_factory=dict)

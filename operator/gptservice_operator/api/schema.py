@@ -1,0 +1,63 @@
+"""The generated schemas, and what other objects and schemas have or lack in comparison."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, cast
+
+from . import crd
+
+Schema = Mapping[str, Any]
+
+
+@cache
+def spec_schemas() -> dict[str, Schema]:
+    """Return the schema of ``spec`` by kind."""
+    return {
+        definition["spec"]["names"]["kind"]: _spec(definition)
+        for definition in (crd.gptservice_crd(), crd.gptmodel_crd())
+    }
+
+
+def _spec(definition: Schema) -> Schema:
+    (version,) = definition["spec"]["versions"]
+    return cast("Schema", version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+
+
+def unknown(schema: Schema, value: Any, path: str) -> Iterator[str]:
+    """Yield the paths of fields that the schema does not have."""
+    if isinstance(value, dict) and "properties" in schema:
+        for name, inner in cast("dict[str, Any]", value).items():
+            known = schema["properties"].get(name)
+            if known is None:
+                yield f"{path}.{name}"
+            else:
+                yield from unknown(known, inner, f"{path}.{name}")
+    elif isinstance(value, list) and "items" in schema:
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from unknown(schema["items"], item, f"{path}[{index}]")
+
+
+def lacking(ours: Schema, live: Schema, path: str) -> Iterator[str]:
+    """Yield the paths of fields that we have and the live schema lacks, the topmost of each branch."""
+    if live.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    for name, inner in ours.get("properties", {}).items():
+        known = live.get("properties", {}).get(name)
+        if known is None:
+            yield f"{path}.{name}"
+        else:
+            yield from lacking(inner, known, f"{path}.{name}")
+    if "items" in ours:
+        yield from lacking(ours["items"], live.get("items", {}), f"{path}[]")
+
+
+def has(value: Any, path: str) -> bool:
+    """Return whether an object sets the field at a path in the notation of :func:`lacking`, without the root."""
+    head, _, rest = path.partition(".")
+    name, is_list = head.removesuffix("[]"), head.endswith("[]")
+    inner: Any = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    if inner is None or not rest:
+        return inner is not None
+    if is_list:
+        return isinstance(inner, list) and any(has(item, rest) for item in cast("list[Any]", inner))
+    return has(inner, rest)

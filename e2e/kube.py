@@ -64,8 +64,13 @@ class KubeError(Exception):
     """The API server refused; `status` is the HTTP status, `message` its own words."""
 
     def __init__(self, call: str, status: int, body: str) -> None:
+        self.fields: list[str] = []
+        """The fields that it names as wrong."""
         try:
-            self.message = str(json.loads(body)["message"])
+            reply = json.loads(body)
+            self.message = str(reply["message"])
+            causes = (reply.get("details") or {}).get("causes") or []
+            self.fields = [cause["field"] for cause in causes if "field" in cause]
         except (ValueError, KeyError, TypeError):
             self.message = body[:500]
         super().__init__(f"{call}: HTTP {status}: {self.message}")
@@ -122,6 +127,12 @@ class Kube:
         """POST an object."""
         path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace))
         return self.request("POST", path, query={"fieldManager": FIELD_MANAGER}, body=manifest)
+
+    def judge(self, manifest: Object, namespace: str = "") -> Object:
+        """POST an object in a dry run with unknown fields refused; raises KubeError where it would be refused."""
+        path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace))
+        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
+        return self.request("POST", path, query=query, body=manifest)
 
     def create_many(self, manifests: Iterable[Object]) -> list[Object]:
         """POST objects with 8 threads; their order in time is any, in the result as given."""

@@ -63,6 +63,14 @@ class Cluster:
         except errors.Absent:
             return None
 
+    async def openapi(self) -> Body:
+        """Return the OpenAPI document of our group, as the API server publishes it to every user.
+
+        Raises:
+            errors.Absent: no CRD of the group is there.
+        """
+        return await self._call("GET", kinds.GPT_SERVICE, f"/openapi/v3/apis/{kinds.API_VERSION}", verb="openapi")
+
     async def list(self, kind: kinds.Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
         """Yield all objects of a kind in all namespaces, page by page, from one consistent view.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import causes, names
+from . import causes, names, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -15,6 +15,8 @@ from .render.resolved import Refusal, Resolved
 
 
 _MAX_WARNINGS = 24
+MAX_MESSAGE = 4096
+"""Longest message of a condition, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     old = section(facts.service, "status")
     status: dict[str, Any] = {
         "phase": phase(listed, counts.ready),
-        "conditions": [_stamped(condition, old, generation, now) for condition in listed],
+        "conditions": [_stamped(condition, facts.service, generation, now) for condition in listed],
         "observedGeneration": generation,
         "replicas": counts.replicas,
         "readyReplicas": counts.ready,
@@ -83,9 +85,9 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     return {**status, "lastSyncTime": now}
 
 
-def is_news(status: Body, live: Body | None) -> bool:
-    """Return whether a status has to be written; the time of the pass alone is no reason."""
-    return _without_time(status) != _without_time(live or {})
+def is_news(status: Body, service: Body) -> bool:
+    """Return whether a service's status has to be written; the time of the pass alone is no reason."""
+    return _without_time(status) != _without_time(section(service, "status"))
 
 
 def _without_time(status: Body) -> dict[str, Any]:
@@ -218,16 +220,16 @@ def phase(listed: Sequence[_Condition], ready: int) -> str:
     return "Ready" if holds[conditions.READY] else "Progressing"
 
 
-def _stamped(condition: _Condition, old: Body, generation: int, now: str) -> dict[str, Any]:
+def _stamped(condition: _Condition, service: Body, generation: int, now: str) -> dict[str, Any]:
     """The transition time moves only when the condition's status does."""
     kind, holds, reason, message = condition
     status = "True" if holds else "False"
-    before = first(entries(old, "conditions"), type=kind)
+    before = first(entries(service, "status", "conditions"), type=kind)
     return {
         "type": kind,
         "status": status,
         "reason": reason.name,
-        "message": message,
+        "message": wording.bounded(wording.without(message, wording.env_values(service)), MAX_MESSAGE),
         "observedGeneration": generation,
-        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == status else now,
+        "lastTransitionTime": (before.get("status") == status and before.get("lastTransitionTime")) or now,
     }

@@ -10,17 +10,17 @@ Schema = Mapping[str, Any]
 
 
 @cache
-def spec_schemas() -> dict[str, Schema]:
-    """Return the schema of ``spec`` by kind."""
+def schemas() -> dict[str, Schema]:
+    """Return the schema of each kind of ours."""
     return {
-        definition["spec"]["names"]["kind"]: _spec(definition)
+        definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         for definition in (crd.gptservice_crd(), crd.gptmodel_crd())
     }
 
 
-def _spec(definition: Schema) -> Schema:
-    (version,) = definition["spec"]["versions"]
-    return cast("Schema", version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+def spec_schemas() -> dict[str, Schema]:
+    """Return the schema of ``spec`` by kind."""
+    return {kind: schema["properties"]["spec"] for kind, schema in schemas().items()}
 
 
 def unknown(schema: Schema, value: Any, path: str) -> Iterator[str]:
@@ -37,16 +37,17 @@ def unknown(schema: Schema, value: Any, path: str) -> Iterator[str]:
             yield from unknown(schema["items"], item, f"{path}[{index}]")
 
 
-def lacking(ours: Schema, live: Schema, path: str) -> Iterator[str]:
+def lacking(ours: Schema, live: Schema, path: str = "") -> Iterator[str]:
     """Yield the paths of fields that we have and the live schema lacks, the topmost of each branch."""
     if live.get("x-kubernetes-preserve-unknown-fields"):
         return
     for name, inner in ours.get("properties", {}).items():
+        below = f"{path}.{name}".lstrip(".")
         known = live.get("properties", {}).get(name)
         if known is None:
-            yield f"{path}.{name}"
+            yield below
         else:
-            yield from lacking(inner, known, f"{path}.{name}")
+            yield from lacking(inner, known, below)
     if "items" in ours:
         yield from lacking(ours["items"], live.get("items", {}), f"{path}[]")
 

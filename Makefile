@@ -33,7 +33,7 @@ demo-down: $(BOOTSTRAP) ## Remove the demo's cluster; the caches stay
 
 .PHONY: demo-ask demo-shell
 demo-ask: $(BOOTSTRAP) ## Put a question to it: make demo-ask Q="Why is the sky blue?"
-	@$(RUN) python -m e2e.demo ask "$(Q)"
+	@$(RUN) python -m e2e.demo ask "$${Q:?say what to ask, as in: make demo-ask Q=\"Why is the sky blue?\"}"
 demo-shell: $(BOOTSTRAP) ## A shell with kubectl and helm for the demo's cluster
 	@$(RUN) python -m e2e.demo shell
 

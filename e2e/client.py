@@ -70,9 +70,7 @@ class GPTClient:
             seconds=time.monotonic() - started,
         )
 
-    async def stream(
-        self, question: str, *, into: Answer | None = None, **options: Any
-    ) -> AsyncIterator[str]:
+    async def stream(self, question: str, *, into: Answer | None = None, **options: Any) -> AsyncIterator[str]:
         """Asks and yields the answer's pieces as they come; `into` is filled on the way."""
         answer = into if into is not None else Answer()
         started = time.monotonic()
@@ -94,9 +92,9 @@ class GPTClient:
 
 @asynccontextmanager
 async def connect(
-    kubectl: Kubectl, reach: Reach, name: str, *, namespace: str = "default"
+    kubectl: Kubectl, reach: Reach, name: str, *, namespace: str = "default", keep_alive: bool = True
 ) -> AsyncIterator[GPTClient]:
-    """A client of a GPTService, through its Service.
+    """A client of a GPTService, through its Service; without `keep_alive` each request has a connection of its own.
 
     Raises NotFoundError when the GPTService, its Service or its key is not there.
     """
@@ -107,7 +105,7 @@ async def connect(
         route = stack.enter_context(reach.route(namespace, k8s_service_name(service)))
         session = aiohttp.ClientSession(
             route.url,
-            connector=aiohttp.TCPConnector(socket_factory=route.socket_factory),
+            connector=aiohttp.TCPConnector(socket_factory=route.socket_factory, force_close=not keep_alive),
             headers=_authorization(kubectl, namespace, status.get("authSecret")),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=READ_TIMEOUT_SECONDS),
         )

@@ -162,10 +162,12 @@ class OperatorProcess:
             if not self.running:
                 raise RuntimeError(f"the operator ended at its start:\n{self.tail()}")
             if time.monotonic() > deadline:
-                raise RuntimeError(
-                    f"the operator did not fill its store in {_READY_SECONDS:.0f} s:\n{self.tail()}"
-                )
+                raise RuntimeError(f"the operator did not fill its store in {_READY_SECONDS:.0f} s:\n{self.tail()}")
             time.sleep(0.05)
+
+    def terminate(self) -> None:
+        """SIGTERM, without waiting."""
+        self.signal(signal.SIGTERM)
 
     def stop(self) -> int:
         """SIGTERM, then SIGKILL when it does not end; returns the exit status."""

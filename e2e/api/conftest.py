@@ -21,7 +21,7 @@ from e2e.operator_process import Access, OperatorProcess
 from e2e.proxy import Proxy, ProxyOptions, ProxyThread, Switchboard
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-_PREFIX = "test-api-"
+PREFIX = "test-api-"
 NODES = 4
 GPUS = 64
 
@@ -30,7 +30,7 @@ GPUS = 64
 def cluster() -> Iterator[Cluster]:
     """A cluster of this run's own, or the one that E2E_CLUSTER names, which is kept."""
     kept = os.environ.get("E2E_CLUSTER")
-    name = kept or f"{_PREFIX}{os.getpid()}"
+    name = kept or f"{PREFIX}{os.getpid()}"
     _remove_leftovers()
     # Blocking: a write is in the audit log before its answer is sent, so counts need no waiting.
     spec = records.Spec(name=name, profile="api", nodes=NODES, gpus=GPUS, audit_mode="blocking")
@@ -42,8 +42,8 @@ def cluster() -> Iterator[Cluster]:
 def _remove_leftovers() -> None:
     """Clusters of earlier runs that were killed: their process is gone."""
     for name in records.names():
-        pid = name.removeprefix(_PREFIX)
-        if name.startswith(_PREFIX) and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+        pid = name.removeprefix(PREFIX).partition("-")[0]
+        if name.startswith(PREFIX) and pid.isdigit() and not Path(f"/proc/{pid}").exists():
             lifecycle.down(name)
 
 

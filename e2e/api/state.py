@@ -83,26 +83,43 @@ class Observer:
         return found or {}
 
     def wait_ready(self, name: str = "gpt", *, timeout: float = 40) -> Object:
-        """Wait until Kubernetes and the operator agree that the current spec runs."""
-        found = self.wait(is_ready, "to be Ready", name, timeout=timeout)
-        replicas = found["spec"]["replicas"]
-        deployment = self.child("Deployment", name)
-        assert deployment["spec"]["replicas"] == replicas
-        assert deployment["status"].get("readyReplicas", 0) == replicas
-        return found
+        """Wait until the operator says Ready, and Kubernetes too, and return the GPTService."""
+
+        def both() -> tuple[Object | None, Object | None]:
+            return self.gpt(name), self.kube.find("Deployment", name, self.namespace)
+
+        def agree(found: tuple[Object | None, Object | None]) -> bool:
+            gpt, deployment = found
+            return is_ready(gpt) and deployment is not None and runs(deployment, (gpt or {})["spec"]["replicas"])
+
+        return wait_until(both, agree, f"GPTService {name} to be Ready", timeout=timeout)[0] or {}
+
+    def uid(self, kind: str, name: str = "gpt") -> str:
+        return str(self.child(kind, name)["metadata"]["uid"])
+
+    def wait_for_another(self, kind: str, name: str, uid: str) -> None:
+        """Wait until there is a child that is not the one of this UID."""
+
+        def is_another(child: Object | None) -> bool:
+            return child is not None and child["metadata"]["uid"] != uid
+
+        wait_until(lambda: self.kube.find(kind, name, self.namespace), is_another, f"a new {kind} {name}")
+
+    def delete_and_wait_for_another(self, kind: str, name: str = "gpt") -> None:
+        """Delete a child by hand and wait until it is back."""
+        uid = self.uid(kind, name)
+        self.kube.delete(kind, name, self.namespace)
+        self.wait_for_another(kind, name, uid)
 
     def wait_rolled(self, name: str, accepts: Callable[[Object], bool], what: str) -> Object:
         """Wait until the child Deployment is as wanted and every pod is of it."""
 
         def done(deployment: Object | None) -> bool:
-            if deployment is None or not accepts(deployment):
-                return False
-            live = deployment.get("status", {})
-            wanted = deployment["spec"]["replicas"]
-            counts = [live.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
-            return live.get("observedGeneration") == deployment["metadata"]["generation"] and counts == [wanted] * 3
+            return deployment is not None and accepts(deployment) and runs(deployment, deployment["spec"]["replicas"])
 
-        read = lambda: self.kube.find("Deployment", name, self.namespace)  # noqa: E731
+        def read() -> Object | None:
+            return self.kube.find("Deployment", name, self.namespace)
+
         return wait_until(read, done, f"Deployment {name}: {what}", timeout=40) or {}
 
     def children(self) -> dict[str, Object]:
@@ -125,6 +142,7 @@ class Observer:
             f"{kind}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
             for kind in ("GPTService", *CHILDREN)
             for obj in self.kube.all(kind, self.namespace)
+            if obj["metadata"]["name"] != _CA_CONFIG_MAP
         }
 
 
@@ -139,6 +157,14 @@ def plain(obj: Object, owners: dict[str, str]) -> Object:
         "spec": spec,
         "data": obj.get("data"),
     }
+
+
+def runs(deployment: Object, replicas: int) -> bool:
+    """Whether a Deployment has exactly so many pods, all of its newest template and all ready."""
+    live = deployment.get("status", {})
+    counts = [live.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
+    seen = live.get("observedGeneration") == deployment["metadata"]["generation"]
+    return seen and [deployment["spec"]["replicas"], *counts] == [replicas] * 4
 
 
 def engine_args(deployment: Object) -> list[str]:

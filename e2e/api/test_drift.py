@@ -18,16 +18,9 @@ def running(operator_without_resync: OperatorProcess, kube: Kube, namespace: str
 
 
 @pytest.mark.parametrize(("kind", "name"), [("Deployment", "gpt"), ("Service", "gpt"), ("ConfigMap", "gpt-limits")])
-def test_a_deleted_child_comes_back(
-    running: Object, kube: Kube, namespace: str, observer: Observer, kind: str, name: str
-) -> None:
-    before, uid = observer.children(), observer.child(kind, name)["metadata"]["uid"]
-    kube.delete(kind, name, namespace)
-
-    def is_new(child: Object | None) -> bool:
-        return child is not None and child["metadata"]["uid"] != uid
-
-    wait_until(lambda: kube.find(kind, name, namespace), is_new, f"a new {kind}")
+def test_a_deleted_child_comes_back(running: Object, observer: Observer, kind: str, name: str) -> None:
+    before = observer.children()
+    observer.delete_and_wait_for_another(kind, name)
     wait_until(observer.children, lambda now: now == before, "the children as they were")
     observer.wait_ready()
 

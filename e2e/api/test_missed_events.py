@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.api.state import Observer, is_ready, service
-from e2e.kube import Kube, Object, wait_until
+from e2e.kube import Kube
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import EventAction, EventRule, Switchboard
 
@@ -17,16 +17,10 @@ def test_a_lost_deletion_of_a_child(
 ) -> None:
     kube.apply(service(), namespace)
     observer.wait_ready()
-    uid = observer.child("Service")["metadata"]["uid"]
     rule = board.add_event_rule(
         EventRule(action=DROP, resource="services", namespace=namespace, types=frozenset({"DELETED"}))
     )
-    kube.delete("Service", "gpt", namespace)
-
-    def is_new(child: Object | None) -> bool:
-        return child is not None and child["metadata"]["uid"] != uid
-
-    wait_until(lambda: kube.find("Service", "gpt", namespace), is_new, "a new Service")
+    observer.delete_and_wait_for_another("Service")
     assert rule.fired == 1
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, cast
 
-from e2e.cluster import files, paths
+from e2e.cluster import files, paths, records
 
 # Where, in a cluster's folder, the mounts are listed for the node's process 1.
 MOUNTS = "node/snapshots.json"
@@ -59,7 +59,7 @@ def mounts(cluster: Path) -> dict[Path, Path]:
 
 def in_use(seed: Path) -> bool:
     """Whether some cluster's node sees the seed's snapshots: then it must not be removed."""
-    folders = paths.clusters().iterdir() if paths.clusters().exists() else ()
+    folders = map(paths.cluster, records.names())
     return any(source.is_relative_to(seed) for folder in folders for source in mounts(folder))
 
 

@@ -66,12 +66,17 @@ def clusters() -> Path:
     return cache() / "clusters"
 
 
+def is_name(name: str) -> bool:
+    """Whether a cluster can be called that."""
+    return _NAME.fullmatch(name) is not None
+
+
 def cluster(name: str) -> Path:
     """The state folder of one cluster.
 
     Raises ValueError for a name that could not be part of a path, a cgroup and an interface's description.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ValueError(
             f"cluster name {name!r}: use 1 to 40 lower-case letters, digits and inner hyphens, as in `--name demo`"
         )

@@ -70,7 +70,8 @@ def load(name: str) -> Record | None:
 def names() -> list[str]:
     """The clusters that have a state folder, whole or not."""
     folder = paths.clusters()
-    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.exists() else []
+    found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.exists() else []
+    return [name for name in found if paths.is_name(name)]
 
 
 def lock_path(name: str) -> Path:

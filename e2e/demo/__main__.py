@@ -20,7 +20,8 @@ NEXT = """[bold]What to try next[/bold]
   make demo-shell                           a shell with kubectl and helm for this cluster, for example:
       kubectl get gptservices -o wide
       kubectl scale gptservice quickstart --replicas 0
-      kubectl apply -f examples/model-gpt-4-turbo.yaml -f examples/prod-gpt.yaml
+      kubectl scale gptservice quickstart --replicas 1
+      kubectl describe gptservice quickstart
   make demo-down                            remove the cluster; the next `make demo` is quick
 """
 INTERRUPTED = "\ninterrupted: `make demo` goes on from here, `make demo-down` removes what there is"
@@ -96,7 +97,8 @@ def _down(_: argparse.Namespace) -> int:
 
 
 def _demo() -> steps.Demo:
-    console = Console()
+    # Elsewhere than on a terminal, lines stay whole whatever their length.
+    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 120)
     return steps.Demo(console, Timeline(console))
 
 

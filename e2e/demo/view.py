@@ -1,5 +1,6 @@
 """Shows a GPTService while one waits for it: a table redrawn on a terminal, else a line for each change."""
 
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from rich.text import Text
 from e2e.demo.timeline import spell
 from e2e.kubectl import Object
 
+MESSAGE_WIDTH = 300
 CONDITIONS = ("Accepted", "Progressing", "Available", "Degraded", "Ready")
 # Degraded is the one that is good when False.
 _GOOD = {"Degraded": "False"}
@@ -59,6 +61,11 @@ def is_ready(service: Object) -> bool:
         one["type"] == "Ready" and one["status"] == "True" and one.get("observedGeneration", generation) == generation
         for one in given
     )
+
+
+def is_degraded(service: Object) -> bool:
+    """Whether the operator says that something is wrong that waiting will not mend."""
+    return any(one.type == "Degraded" and one.status == "True" for one in conditions(service))
 
 
 def line(service: Object) -> str:
@@ -118,4 +125,6 @@ def _status(service: Object) -> dict[str, Any]:
 
 
 def _condition(type_: str, given: dict[str, Any]) -> Condition:
-    return Condition(type_, given.get("status", ""), given.get("reason", ""), given.get("message", ""))
+    # The engine's last words can be many lines; the full text is in `kubectl describe`.
+    message = textwrap.shorten(given.get("message", ""), MESSAGE_WIDTH, placeholder=" ...")
+    return Condition(type_, given.get("status", ""), given.get("reason", ""), message)

@@ -29,6 +29,8 @@ class Entry:
     """From arrival to the last byte of the answer; None while it is running."""
     fault: str = ""
     """What a rule did to this request, empty when nothing was done."""
+    error: str = ""
+    """What the API server said with a status from 400 on, shortened."""
     events: int = 0
     """Events passed on, for a watch."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_BODY = 16 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
+_ERROR_LENGTH = 500
 # Hop-by-hop headers, and those that aiohttp computes for the message that it sends itself.
 _DROPPED_HEADERS = frozenset(
     {
@@ -129,6 +130,8 @@ class ProxyServer:
         if fault is not None and fault.when == "after":
             await self._suffer(fault)
         entry.code = response.status
+        if response.status >= HTTPStatus.BAD_REQUEST and isinstance(response.body, bytes):
+            entry.error = response.body[:_ERROR_LENGTH].decode(errors="replace")
         return response
 
     def _open(self, request: web.Request, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:

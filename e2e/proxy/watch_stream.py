@@ -80,9 +80,7 @@ async def _relay(
     return await _end(request, response, how)
 
 
-async def _end(
-    request: web.Request, response: web.StreamResponse, how: Literal["abort", "end"]
-) -> web.StreamResponse:
+async def _end(request: web.Request, response: web.StreamResponse, how: Literal["abort", "end"]) -> web.StreamResponse:
     if how == "end":
         await response.write_eof()
     elif request.transport is not None:

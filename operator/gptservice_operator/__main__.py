@@ -4,6 +4,8 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from . import app, config
 from .errors import OperatorError
@@ -21,11 +23,21 @@ def main() -> int:
     # kopf reports each event that a handler has taken, which says nothing and costs more than the event.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     try:
-        asyncio.run(app.run(settings, started))
+        _run_to_end(app.run(settings, started))
     except OperatorError as error:
         sys.stderr.write(f"gptservice-operator: {error}\n")
         return 1
     return 0
+
+
+def _run_to_end(main: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine; unlike ``asyncio.run``, leave the rest: kopf's requests outlive cancellation."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(main)
+    finally:
+        loop.set_exception_handler(lambda *_: None)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ import asyncio
 import datetime
 import logging
 import random
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -28,7 +29,9 @@ from .watches import login_traced
 
 logger = logging.getLogger(__name__)
 
-KOPF_STOP_SECONDS = 1.0
+END_SECONDS = 1.0
+"""How long to wait for tasks that were told to end."""
+
 STUCK_SECONDS = 300.0
 """A pass that has been due for so long means that the queue does not move; the liveness probe then fails."""
 
@@ -164,13 +167,14 @@ def build_registry(app: App) -> kopf.OperatorRegistry:
 
         kopf.on.event(group, version, kind.plural, id=f"on_{kind.plural}", registry=registry)(on_event)
 
-    def overdue_seconds(**_: Any) -> float:
+    async def overdue_seconds(**_: Any) -> float:
         waited = app.queue.overdue()
         if waited > STUCK_SECONDS:
             raise RuntimeError(f"a pass has been due for {waited:.0f} s")
         return round(waited, 1)
 
-    kopf.on.probe(id="overdue_seconds", registry=registry)(overdue_seconds)
+    # Not retried, or the probe's own request would wait for the retries.
+    kopf.on.probe(id="overdue_seconds", errors=kopf.ErrorsMode.PERMANENT, registry=registry)(overdue_seconds)
     return registry
 
 
@@ -201,38 +205,66 @@ def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 
 
 async def run(config: Config, started: float) -> None:
-    """Run the operator until a signal ends it, or until one of its tasks fails."""
+    """Run the operator until a signal ends it.
+
+    Raises:
+        OperatorError: the watches ended by themselves; without them the operator would be deaf.
+    """
     asyncio.get_running_loop().set_exception_handler(_on_loop_error)
     agent = f"gptservice-operator/{__version__}"
     cluster = await Cluster.connect(user_agent=agent, request_timeout=config.request_timeout_seconds)
     app = build_app(config, cluster)
-    registry = build_registry(app)
     if config.metrics_port:
         prometheus_client.start_http_server(config.metrics_port)
-    passes = asyncio.create_task(app.run(started), name="passes")
-
-    async def stop_passes(**_: Any) -> None:
-        # kopf would take them for tasks of its own that hang, and wait for them.
-        passes.cancel()
-        await asyncio.wait([passes])
-
-    kopf.on.cleanup(registry=registry)(stop_passes)
-    watches = asyncio.create_task(_watch(config, registry), name="watches")
+    signalled, watches_ending = asyncio.Event(), asyncio.Event()
+    registry = build_registry(app)
+    _take_signals(registry, signalled)
+    kopf.on.cleanup(registry=registry, id="watches_ending")(_setter(watches_ending))
+    tasks = [
+        asyncio.create_task(_watch(config, registry), name="watches"),
+        asyncio.create_task(app.run(started), name="passes"),
+        asyncio.create_task(signalled.wait(), name="signal"),
+        asyncio.create_task(watches_ending.wait(), name="watches ending"),
+    ]
     try:
-        done, _ = await asyncio.wait([watches, passes], return_when=asyncio.FIRST_COMPLETED)
-        for task in done - ({passes} if passes.cancelled() else set()):
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
             task.result()
-        # kopf forgets to close some of its watch generators and then waits 5 s for what they left behind.
-        await asyncio.wait([watches], timeout=KOPF_STOP_SECONDS)
     finally:
-        watches.cancel()
-        passes.cancel()
-        await asyncio.gather(watches, passes, return_exceptions=True)
+        await _end(tasks)
         await cluster.close()
+    if not signalled.is_set():
+        raise OperatorError("the watches ended by themselves; see the lines above. Ending, to be started again")
+
+
+async def _end(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancel everything, within bounds: kopf forgets to close some watch generators and waits long for the rest."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=END_SECONDS)
+
+
+def _setter(event: asyncio.Event) -> Callable[..., Coroutine[Any, Any, None]]:
+    async def set_event(**_: Any) -> None:
+        event.set()
+
+    return set_event
+
+
+def _take_signals(registry: kopf.OperatorRegistry, signalled: asyncio.Event) -> None:
+    """Have signals end the passes first; kopf's own handlers would end the watches first."""
+
+    async def take_signals(**_: Any) -> None:
+        # kopf sets its handlers in the turn of the loop after the one that starts this, so they are replaced.
+        await asyncio.sleep(0.01)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+
+    kopf.on.startup(registry=registry, id="take_signals")(take_signals)
 
 
 async def _watch(config: Config, registry: kopf.OperatorRegistry) -> None:
-    """Run kopf until a signal ends it."""
+    """Run kopf's watches."""
     await kopf.operator(
         registry=registry,
         settings=build_settings(config),

@@ -76,7 +76,7 @@ class Reconciler:
     async def _is_live(self, resolved: Resolved) -> bool:
         live = await observe.is_live(self.cluster, resolved.namespace, resolved.name, resolved.uid)
         if not live:
-            self.store.discard((kinds.GPT_SERVICE.name, resolved.namespace, resolved.name))
+            self.store.discard((kinds.GPT_SERVICE.name, resolved.namespace, resolved.name), resolved.uid)
         return live
 
     async def _write(self, action: plan.Action) -> None:
@@ -88,7 +88,7 @@ class Reconciler:
             live = await self.cluster.apply(manifest, manager=names.MANAGER, uid=action.uid)
         except errors.Conflict as error:
             # The stored child is gone or was replaced: forget it, so that the next pass asks the API server.
-            self.store.discard(extract.key_of(kind, manifest["metadata"]))
+            self.store.discard(extract.key_of(kind, manifest["metadata"]), action.uid)
             raise errors.Transient(str(error)) from error
         self.store.put(extract.entry(kind, live))
         logger.info("%s/%s: applied %s", manifest["metadata"]["namespace"], manifest["metadata"]["name"], kind.name)

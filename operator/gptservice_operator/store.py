@@ -78,10 +78,11 @@ class Store:
         """Return what is stored under a key."""
         return self._entries.get(key)
 
-    def discard(self, key: EntryKey) -> None:
-        """Forget an entry that a write has shown to be stale."""
-        if key in self._entries:
-            self._forget(self._entries[key])
+    def discard(self, key: EntryKey, uid: str | None) -> None:
+        """Forget the object of that UID, which the API server has shown to be gone; its successor stays."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.uid == uid:
+            self._forget(entry)
 
     def sweep(self, kind: kinds.Kind, listed: Iterable[EntryKey], since: int) -> list[Entry]:
         """Drop the entries of a kind that a complete list lacks and that nothing touched since it began."""

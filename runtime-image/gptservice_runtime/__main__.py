@@ -110,7 +110,7 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
         engine_paths=engine.EnginePaths(
             cache_root=options.cache_root,
             limits_file=options.limits_file,
-            drain_file=options.cache_root / "run" / "draining",
+            control_file=options.cache_root / "run" / "control",
             package_parent=Path(gptservice_runtime.__file__).parent.parent,
         ),
         probe_port=options.probe_port,

@@ -10,7 +10,7 @@ from gptservice_runtime import contract
 EXECUTABLE = "vllm"
 """Looked up on PATH."""
 LIMITS_FILE_ENV = "GPTSERVICE_LIMITS_FILE"
-DRAIN_FILE_ENV = "GPTSERVICE_DRAIN_FILE"
+CONTROL_FILE_ENV = "GPTSERVICE_CONTROL_FILE"
 """How the supervisor tells the middleware inside the engine where to look."""
 MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
 
@@ -38,14 +38,14 @@ class EnginePaths:
 
     cache_root: Path
     limits_file: Path
-    drain_file: Path
+    control_file: Path
     package_parent: Path
     """The folder from which ``gptservice_runtime`` was imported."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """What has to exist before the engine starts."""
-        return (self.cache_root / "home", self.drain_file.parent)
+        return (self.cache_root / "home", self.control_file.parent)
 
 
 def arguments(options: EngineOptions) -> list[str]:
@@ -92,7 +92,7 @@ def environment(inherited: Mapping[str, str], paths: EnginePaths) -> dict[str, s
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": _python_path(inherited.get("PYTHONPATH", ""), paths.package_parent),
         LIMITS_FILE_ENV: str(paths.limits_file),
-        DRAIN_FILE_ENV: str(paths.drain_file),
+        CONTROL_FILE_ENV: str(paths.control_file),
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gptservice_runtime import contract, engine
+from gptservice_runtime import contract, control, engine
 
 _log = logging.getLogger(__name__)
 
@@ -85,29 +85,33 @@ class InFlightLimit:
     def __init__(self, app: Application) -> None:
         self._app = app
         self._limit = LimitFile(Path(os.environ.get(engine.LIMITS_FILE_ENV, _DEFAULT_LIMITS_FILE)))
-        self._drain_file = os.environ.get(engine.DRAIN_FILE_ENV, "")
-        self._in_flight = 0
-
-    def _draining(self) -> bool:
-        return bool(self._drain_file) and os.path.exists(self._drain_file)
+        self._control = _control_block(os.environ.get(engine.CONTROL_FILE_ENV, ""))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] in _CHEAP_POSTS:
             await self._app(scope, receive, send)
             return
-        if self._draining():
+        if self._control.draining:
             await _answer(send, _DRAINING)
             return
         limit = self._limit.current()
-        if limit is not None and self._in_flight >= limit:
+        if limit is not None and self._control.in_flight >= limit:
             await _answer(send, _too_many(limit))
             return
-        self._in_flight += 1
+        self._control.in_flight += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._in_flight -= 1
+            self._control.in_flight -= 1
+
+
+def _control_block(path: str) -> control.ControlBlock:
+    try:
+        return control.ControlBlock.open(Path(path))
+    except (OSError, ValueError) as error:
+        _log.warning("%s=%r (%s): SIGTERM will not wait for running requests", engine.CONTROL_FILE_ENV, path, error)
+        return control.ControlBlock.private()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gptservice_runtime import cgroup, child, contract, engine, failures, models, probes, readiness
+from gptservice_runtime import cgroup, child, contract, control, engine, failures, models, probes, readiness
 from gptservice_runtime.termination import write_failure
 
 _log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HEARTBEAT_SECONDS = 1.0
+_DRAIN_POLL_SECONDS = 0.1
 _ABANDON_SECONDS = 2.0
 """Grace for an engine that is stopped before it has served: nothing can be lost."""
 KILL_MARGIN_SECONDS = 5.0
@@ -56,6 +57,7 @@ class _Supervisor:
         self._state = readiness.Readiness()
         self._stop = asyncio.Event()
         self._heartbeat = 0.0
+        self._control = control.ControlBlock.private()
         self._oom_kills_before = cgroup.oom_kills()
 
     async def run(self) -> int:
@@ -126,8 +128,7 @@ class _Supervisor:
         try:
             for folder in self._options.engine_paths.folders:
                 folder.mkdir(parents=True, exist_ok=True)
-            # The volume outlives a container: a flag left behind by the last one would refuse every request.
-            self._options.engine_paths.drain_file.unlink(missing_ok=True)
+            self._control = control.ControlBlock.create(self._options.engine_paths.control_file)
         except OSError as error:
             raise self._failed(
                 contract.REASON_INVALID_IMAGE,
@@ -186,29 +187,37 @@ class _Supervisor:
         await _first(process.ended, within=self._options.drain_gap)
         if process.ended.done():
             raise self._engine_died(process)
-        budget = self._options.engine_options.drain_timeout
-        _log.info("draining: up to %d s for running requests", budget)
-        self._refuse_requests()
+        deadline = asyncio.get_running_loop().time() + self._options.engine_options.drain_timeout
+        _log.info("draining: up to %d s for running requests", self._options.engine_options.drain_timeout)
+        self._control.drain()
+        await self._finish_requests(process, deadline)
         process.terminate()
-        await _first(process.ended, within=budget + KILL_MARGIN_SECONDS)
+        remaining = deadline - asyncio.get_running_loop().time()
+        await _first(process.ended, within=remaining + KILL_MARGIN_SECONDS)
         if not process.ended.done():
-            raise self._failed(
-                contract.REASON_DRAIN_TIMEOUT,
-                f"the engine was there {KILL_MARGIN_SECONDS:.0f} s after its drain time-out of {budget} s "
-                "and was killed: raise drainTimeoutSeconds if requests take longer",
-            )
+            raise self._drain_failed(f"the engine did not end within {KILL_MARGIN_SECONDS:.0f} s more")
         _log.info("drained: the engine ended with %s", process.ended.result())
         return contract.EXIT_OK
 
-    def _refuse_requests(self) -> None:
-        try:
-            self._options.engine_paths.drain_file.touch()
-        except OSError as error:
-            _log.warning(
-                "cannot write %s (%s): new requests get the engine's own error",
-                error.filename,
-                error.strerror,
-            )
+    async def _finish_requests(self, process: child.Child, deadline: float) -> None:
+        """Return once nothing is in flight. The engine gets no signal before: it would drop what waits to begin."""
+        loop = asyncio.get_running_loop()
+        while True:
+            # Sleep first: a request that came just before the refusals must have been counted.
+            await _first(process.ended, within=_DRAIN_POLL_SECONDS)
+            if process.ended.done():
+                raise self._engine_died(process)
+            if self._control.in_flight == 0:
+                return
+            if loop.time() >= deadline:
+                raise self._drain_failed(f"{self._control.in_flight} request(s) were still running and are cut")
+
+    def _drain_failed(self, what: str) -> _FailedError:
+        budget = self._options.engine_options.drain_timeout
+        return self._failed(
+            contract.REASON_DRAIN_TIMEOUT,
+            f"{what} after the drain time-out of {budget} s: raise drainTimeoutSeconds if requests take longer",
+        )
 
     def _engine_died(self, process: child.Child) -> _FailedError:
         self._state = self._state.engine_died()

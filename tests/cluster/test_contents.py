@@ -53,6 +53,8 @@ def test_snapshots_are_empty_mount_points_listed_for_process_1(seed: Path, clust
 def test_a_seed_is_in_use_as_long_as_the_cluster_is_there(seed: Path, cluster: Path) -> None:
     assert not contents.in_use(seed)
     contents.prepare(cluster, cluster / "containerd", seed)
+    (paths.clusters() / ".c1.lock").touch()
+    (paths.clusters() / ".being-removed").mkdir()
     assert contents.in_use(seed)
     assert not contents.in_use(seed.parent / "seed2")
     (cluster / contents.MOUNTS).unlink()

@@ -8,12 +8,26 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.cluster import cgroups, handle, lifecycle, namespaces, network, node, numbers, paths, processes, records, rest
+from e2e.cluster import (
+    cgroups,
+    contents,
+    handle,
+    lifecycle,
+    namespaces,
+    network,
+    node,
+    numbers,
+    paths,
+    processes,
+    records,
+    rest,
+)
 from e2e.cluster.images import catalogue
 
 pytestmark = pytest.mark.node
@@ -31,16 +45,38 @@ def settings_before() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(settings_before: dict[str, str]) -> Iterator[handle.Cluster]:
+def seeds() -> contents.Seeds:
+    """The images as they are when the tests begin: a source file changed meanwhile must not start a build."""
+    return Fixed(contents.images_seeds().seed())
+
+
+@dataclass(frozen=True)
+class Fixed:
+    folder: Path
+
+    def seed(self) -> Path:
+        return self.folder
+
+
+@pytest.fixture(scope="module")
+def cluster(seeds: contents.Seeds, settings_before: dict[str, str]) -> Iterator[handle.Cluster]:
     try:
-        yield start_with_pod()
+        yield start_with_pod(seeds)
     finally:
         lifecycle.down(SPEC.name)
 
 
-def start_with_pod() -> handle.Cluster:
+@pytest.fixture
+def second() -> Iterator[str]:
+    """The name of a cluster that is gone after the test."""
+    name = f"{SPEC.name}-b"
+    yield name
+    lifecycle.down(name)
+
+
+def start_with_pod(seeds: contents.Seeds) -> handle.Cluster:
     """A cluster in which a pod with a GPU serves behind a Service."""
-    cluster = lifecycle.up(SPEC)
+    cluster = lifecycle.up(SPEC, seeds=seeds)
     if not cluster.api.exists(f"{PODS}/web"):
         cluster.api.create(PODS, pod())
         spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8000}]}
@@ -66,7 +102,7 @@ def is_ready(manifest: rest.Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def eventually(what: str, probe: Callable[[], Any], *, seconds: float = 60) -> Any:
+def eventually(what: str, probe: Callable[[], Any], *, seconds: float = 120) -> Any:
     deadline = time.monotonic() + seconds
     while not (result := probe()):
         assert time.monotonic() < deadline, what
@@ -167,9 +203,8 @@ def test_the_models_of_the_cache_are_visible_inside_and_cannot_be_changed(
 
 # The interruption may fall into a call of the API server, whose connection is then closed late.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_ctrl_c_in_up_leaves_nothing_running() -> None:
-    spec = records.Spec(f"{SPEC.name}-c", "node")
-    folder = paths.cluster(spec.name)
+def test_ctrl_c_in_up_leaves_nothing_running(seeds: contents.Seeds, second: str) -> None:
+    folder = paths.cluster(second)
 
     def interrupt() -> None:
         eventually("containerd started", (folder / "processes/containerd.json").exists)
@@ -177,28 +212,26 @@ def test_ctrl_c_in_up_leaves_nothing_running() -> None:
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        lifecycle.up(spec)
-    record = records.load(spec.name)
+        lifecycle.up(records.Spec(second, "node"), seeds=seeds)
+    record = records.load(second)
     assert record
     assert record.phase == "failed"
     assert {name for name, found in traces(record.number, folder).items() if found} == {"folder"}
-    assert lifecycle.down(spec.name)
+    assert lifecycle.down(second)
     assert not folder.exists()
 
 
-def test_two_nodes_side_by_side_use_the_same_service_addresses_and_different_others(cluster: handle.Cluster) -> None:
-    name = f"{SPEC.name}-b"
-    try:
-        other = lifecycle.up(records.Spec(name, "node"))
-        assert other.addresses.host != cluster.addresses.host
-        assert other.addresses.pod_range != cluster.addresses.pod_range
-        for each in (cluster, other):
-            kubernetes = each.api.get("/api/v1/namespaces/default/services/kubernetes")
-            assert kubernetes["spec"]["clusterIP"] == "10.96.0.1"
-        number, folder = other.record.number, other.folder
-    finally:
-        lifecycle.down(name)
-    assert not any(traces(number, folder).values())
+def test_two_nodes_side_by_side_use_the_same_service_addresses_and_different_others(
+    cluster: handle.Cluster, seeds: contents.Seeds, second: str
+) -> None:
+    other = lifecycle.up(records.Spec(second, "node"), seeds=seeds)
+    assert other.addresses.host != cluster.addresses.host
+    assert other.addresses.pod_range != cluster.addresses.pod_range
+    for each in (cluster, other):
+        kubernetes = each.api.get("/api/v1/namespaces/default/services/kubernetes")
+        assert kubernetes["spec"]["clusterIP"] == "10.96.0.1"
+    lifecycle.down(second)
+    assert {name: found for name, found in traces(other.record.number, other.folder).items() if found} == {}
     assert lifecycle.problems(cluster) == []
     assert is_ready(cluster.api.get(f"{PODS}/web"))
 
@@ -212,19 +245,19 @@ def test_the_machines_kernel_settings_are_left_alone(cluster: handle.Cluster, se
     [["kubelet", "etcd"], [namespaces.INIT]],
     ids=["two components", "process 1 and with it everything"],
 )
-def test_up_makes_a_killed_cluster_anew(cluster: handle.Cluster, victims: list[str]) -> None:
-    before = start_with_pod().components()
+def test_up_makes_a_killed_cluster_anew(cluster: handle.Cluster, seeds: contents.Seeds, victims: list[str]) -> None:
+    before = start_with_pod(seeds).components()
     for victim in victims:
         os.kill(before[victim].pid, signal.SIGKILL)
-    again = start_with_pod()
+    again = start_with_pod(seeds)
     assert lifecycle.problems(again) == []
     assert [name for name, process in before.items() if processes.alive(process)] == []
 
 
 def test_down_leaves_nothing_after_everything_was_killed_with_pods_running(
-    cluster: handle.Cluster, settings_before: dict[str, str]
+    cluster: handle.Cluster, seeds: contents.Seeds, settings_before: dict[str, str]
 ) -> None:
-    running = start_with_pod()
+    running = start_with_pod(seeds)
     number, folder = running.record.number, running.folder
     present = traces(number, folder)
     # What this test looks for is there while the cluster runs (its firewall rules are inside, out of sight).
@@ -237,9 +270,9 @@ def test_down_leaves_nothing_after_everything_was_killed_with_pods_running(
     assert kernel_settings() == settings_before
 
 
-def test_down_needs_neither_record_nor_folder(cluster: handle.Cluster) -> None:
+def test_down_needs_neither_record_nor_folder(cluster: handle.Cluster, seeds: contents.Seeds) -> None:
     """Someone removed the folder while the cluster ran."""
-    running = start_with_pod()
+    running = start_with_pod(seeds)
     number, folder = running.record.number, running.folder
     assert json.loads((folder / "cluster.json").read_text())["number"] == number
     subprocess.run(["rm", "-rf", str(folder)], check=True)

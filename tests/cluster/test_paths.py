@@ -10,7 +10,7 @@ from e2e.cluster import paths
     [
         ({"GPTSERVICE_CACHE": "/a/own", "XDG_CACHE_HOME": "/b"}, Path("/a/own")),
         ({"XDG_CACHE_HOME": "/b"}, Path("/b/gptservice")),
-        ({"HOME": "/home/me"}, Path("/home/me/.cache/gptservice")),
+        ({"HOME": "/somewhere"}, Path("/somewhere/.cache/gptservice")),
     ],
     ids=["own variable first", "then the XDG folder", "then the home folder"],
 )

@@ -35,9 +35,7 @@ class Client:
     session: aiohttp.ClientSession
     answers: list[aiohttp.ClientResponse] = field(default_factory=list[aiohttp.ClientResponse])
 
-    async def send(
-        self, method: str, path: str, body: str = "{}", **headers: str
-    ) -> tuple[int, dict[str, Any]]:
+    async def send(self, method: str, path: str, body: str = "{}", **headers: str) -> tuple[int, dict[str, Any]]:
         async with self.session.request(method, self.base + path, data=body, headers=headers) as answer:
             return answer.status, await answer.json()
 

@@ -48,9 +48,7 @@ def test_countdown_starts_at_one() -> None:
         pytest.param(
             Match(resource="events"), Target(verb="create", resource="events"), "op/1", True, id="named event"
         ),
-        pytest.param(
-            Match(verbs=frozenset({"list"})), Target(verb="list", resource="pods"), "", True, id="a read"
-        ),
+        pytest.param(Match(verbs=frozenset({"list"})), Target(verb="list", resource="pods"), "", True, id="a read"),
         pytest.param(Match(resource="services"), APPLY, "", False, id="other resource"),
         pytest.param(Match(namespace="other"), APPLY, "", False, id="other namespace"),
         pytest.param(Match(name="other"), APPLY, "", False, id="other name"),

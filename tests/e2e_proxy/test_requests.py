@@ -24,9 +24,7 @@ pytestmark = pytest.mark.wiring
 LOST = (aiohttp.ClientError, ConnectionError)
 
 
-async def test_forwards_request_and_answer_unchanged(
-    client: Client, upstream: Upstream, proxy: Proxy
-) -> None:
+async def test_forwards_request_and_answer_unchanged(client: Client, upstream: Upstream, proxy: Proxy) -> None:
     upstream.code = 201
     path = "/api/v1/namespaces/a%20b/pods?labelSelector=a%3Db&limit=500"
     code, body = await client.send(
@@ -50,9 +48,14 @@ async def test_log_counts_and_selects(client: Client, proxy: Proxy) -> None:
     log = proxy.switchboard.log
     assert log.count() == {("list", "pods"): 1, ("apply", "deployments"): 1, ("status", "gptservices"): 1}
     assert [entry.target.verb for entry in log.writes(mark)] == ["apply", "status"]
-    assert [entry.target.name for entry in log.since(mark, where=lambda e: e.target.verb == "apply")] == [
-        "one"
-    ]
+    assert [entry.target.name for entry in log.since(mark, where=lambda e: e.target.verb == "apply")] == ["one"]
+
+
+async def test_keeps_what_the_api_server_says_to_a_refusal(client: Client, upstream: Upstream, proxy: Proxy) -> None:
+    upstream.code = 403
+    await client.apply("one")
+    (entry,) = proxy.switchboard.log.since()
+    assert (entry.code, entry.error) == (403, '{"count": 1}')
 
 
 @pytest.mark.parametrize("retry_after", [None, 3])
@@ -136,9 +139,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize(("when", "arrivals"), [("before", 0), ("after", 1)])
-async def test_kills_the_victim(
-    client: Client, upstream: Upstream, proxy: Proxy, when: Any, arrivals: int
-) -> None:
+async def test_kills_the_victim(client: Client, upstream: Upstream, proxy: Proxy, when: Any, arrivals: int) -> None:
     with sleeper() as victim:
         proxy.switchboard.victim_pid = victim.pid
         proxy.switchboard.fail(faults.kill(when), match=Match(resource="deployments"))

@@ -15,9 +15,7 @@ SERVICES = "/apis/ai.example.com/v1/namespaces/ns/gptservices"
         pytest.param("GET", "/api/v1/pods", {}, "", ("list", "pods", "", "", ""), id="list all namespaces"),
         pytest.param("GET", "/api/v1/pods", {"watch": "true"}, "", ("watch", "pods", "", "", ""), id="watch"),
         pytest.param("GET", "/api/v1/pods", {"watch": "1"}, "", ("watch", "pods", "", "", ""), id="watch=1"),
-        pytest.param(
-            "GET", "/api/v1/pods", {"watch": "false"}, "", ("list", "pods", "", "", ""), id="watch=false"
-        ),
+        pytest.param("GET", "/api/v1/pods", {"watch": "false"}, "", ("list", "pods", "", "", ""), id="watch=false"),
         pytest.param("GET", DEPLOYMENT, {}, "", ("get", "deployments", "ns", "gpt", ""), id="get"),
         pytest.param("PATCH", DEPLOYMENT, {}, APPLY, ("apply", "deployments", "ns", "gpt", ""), id="apply"),
         pytest.param(
@@ -36,20 +34,12 @@ SERVICES = "/apis/ai.example.com/v1/namespaces/ns/gptservices"
             ("status", "gptservices", "ns", "gpt", "status"),
             id="status",
         ),
-        pytest.param(
-            "PUT", f"{DEPLOYMENT}/scale", {}, "", ("update", "deployments", "ns", "gpt", "scale"), id="scale"
-        ),
+        pytest.param("PUT", f"{DEPLOYMENT}/scale", {}, "", ("update", "deployments", "ns", "gpt", "scale"), id="scale"),
         pytest.param("POST", SERVICES, {}, "", ("create", "gptservices", "ns", "", ""), id="create"),
         pytest.param("DELETE", DEPLOYMENT, {}, "", ("delete", "deployments", "ns", "gpt", ""), id="delete"),
-        pytest.param(
-            "DELETE", SERVICES, {}, "", ("deletecollection", "gptservices", "ns", "", ""), id="collection"
-        ),
-        pytest.param(
-            "GET", "/api/v1/namespaces", {}, "", ("list", "namespaces", "", "", ""), id="namespaces"
-        ),
-        pytest.param(
-            "GET", "/api/v1/namespaces/ns", {}, "", ("get", "namespaces", "", "ns", ""), id="namespace"
-        ),
+        pytest.param("DELETE", SERVICES, {}, "", ("deletecollection", "gptservices", "ns", "", ""), id="collection"),
+        pytest.param("GET", "/api/v1/namespaces", {}, "", ("list", "namespaces", "", "", ""), id="namespaces"),
+        pytest.param("GET", "/api/v1/namespaces/ns", {}, "", ("get", "namespaces", "", "ns", ""), id="namespace"),
         pytest.param(
             "PUT",
             "/api/v1/namespaces/ns/finalize",
@@ -75,9 +65,7 @@ def test_reads_group_and_version() -> None:
     assert (target.group, target.version) == ("ai.example.com", "v1")
 
 
-@pytest.mark.parametrize(
-    "verb", ["apply", "patch", "create", "update", "delete", "deletecollection", "status"]
-)
+@pytest.mark.parametrize("verb", ["apply", "patch", "create", "update", "delete", "deletecollection", "status"])
 def test_writes_are_writes(verb: str) -> None:
     assert Target(verb=verb).is_write
 

@@ -104,13 +104,9 @@ async def names_until(watch: Any, last: str) -> list[str]:
     [
         pytest.param({"action": EventAction.DROP, "nth": 2}, ["a", "a", "end"], id="drop the second"),
         pytest.param({"action": EventAction.DROP, "name": "b"}, ["a", "a", "end"], id="drop by name"),
-        pytest.param(
-            {"action": EventAction.DROP, "name": "a", "times": None}, ["b", "end"], id="drop every match"
-        ),
+        pytest.param({"action": EventAction.DROP, "name": "a", "times": None}, ["b", "end"], id="drop every match"),
         pytest.param({"action": EventAction.DUPLICATE}, ["a", "a", "b", "a", "end"], id="double the first"),
-        pytest.param(
-            {"action": EventAction.DROP, "resource": "pods"}, ["a", "b", "a", "end"], id="other resource"
-        ),
+        pytest.param({"action": EventAction.DROP, "resource": "pods"}, ["a", "b", "a", "end"], id="other resource"),
     ],
 )
 async def test_changes_chosen_events(

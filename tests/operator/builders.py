@@ -3,7 +3,7 @@
 import copy
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from gptservice_operator import extract, names, parse, plan, resolve
 from gptservice_operator.api import kinds
@@ -79,9 +79,20 @@ def refusal(spec: Body, *models: Body, name: str = "chat") -> Refusal:
 
 def merged(base: Any, over: Any) -> Any:
     """Return ``over`` laid over ``base``, maps key by key."""
-    if isinstance(base, Mapping) and isinstance(over, Mapping):
-        return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}  # pyright: ignore
+    if isinstance(base, dict) and isinstance(over, dict):
+        known = cast("Body", base)
+        return {**known, **{key: merged(known.get(key), value) for key, value in cast("Body", over).items()}}
     return copy.deepcopy(over)
+
+
+def steps(value: Any) -> list[tuple[str, Any]]:
+    """Return the parts of a map or a list, each with the step that leads to it; none for anything else."""
+    if isinstance(value, dict):
+        return [(f".{key}", inner) for key, inner in cast("Body", value).items()]
+    if isinstance(value, list):
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return [(f"[{index}]", inner) for index, inner in enumerate(items)]
+    return []
 
 
 _SERVER_DEFAULTS: dict[str, Body] = {

@@ -1,10 +1,10 @@
 """Fixtures that more than one module's tests need."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, settings
 
 # The machine may be busy: how long an example takes says nothing about the code.
@@ -26,7 +26,7 @@ def use_kubeconfig(monkeypatch: pytest.MonkeyPatch, directory: Path, url: str) -
         "users": [{"name": "test", "user": {"token": TOKEN}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     }
-    path.write_text(yaml.safe_dump(content))
+    path.write_text(json.dumps(content))
     monkeypatch.setenv("KUBECONFIG", str(path))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     # The client reads the variable once, when it is imported.

@@ -14,7 +14,6 @@ from gptservice_operator.store import Store
 from tests.operator import builders
 from tests.operator.builders import Body
 
-
 Pages = AsyncIterator[list[Body]]
 Names = list[str]
 # The class below has a method called `list`, so that it cannot say it itself.

@@ -52,7 +52,7 @@ RUNNING: Body = {"running": {"startedAt": "2026-01-05T10:00:30Z"}}
 INITIALIZING = waiting("PodInitializing", "")
 
 CAUSES = [
-    pytest.param(unscheduled(NO_GPU), conditions.INSUFFICIENT_GPU, "2 Insufficient nvidia.com/gpu", id="no GPU is free"),
+    pytest.param(unscheduled(NO_GPU), conditions.INSUFFICIENT_GPU, "2 Insufficient nvidia.com/gpu", id="no GPU"),
     pytest.param(
         unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/mig-1g.10gb."),
         conditions.INSUFFICIENT_GPU,
@@ -139,7 +139,7 @@ CAUSES = [
         id="the runtime's own word",
     ),
     pytest.param(
-        pod(init=[FETCHED], containers=[container(**RUNNING, last={"exitCode": 1, "message": told("ModelLoadFailed")})]),
+        pod(containers=[container(**RUNNING, last={"exitCode": 1, "message": told("ModelLoadFailed")})]),
         conditions.MODEL_LOAD_FAILED,
         "it went wrong",
         id="the runtime's word of the try before this one",
@@ -213,12 +213,12 @@ CAUSES = [
         id="the volumes are being mounted",
     ),
     pytest.param(
-        {**pod(), "status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}},
+        {**pod(), "status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}},
         conditions.POD_FAILED,
-        "Evicted: The node was low on resource",
+        "Evicted: The node was low on memory",
         id="evicted",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("body", "reason", "quoted"), CAUSES)

@@ -150,7 +150,7 @@ class TestWhatIsSent:
     async def test_apply_is_a_forced_server_side_apply_of_the_whole_manifest(
         self, cluster: Cluster, api: ApiServer
     ) -> None:
-        reply = {**DEPLOYMENT, "status": {}}
+        reply: Body = {**DEPLOYMENT, "status": {}}
         api.will(Answer(reply))
         assert await cluster.apply(DEPLOYMENT, manager="gptservice-operator") == reply
         assert (api.request.method, api.request.path) == ("PATCH", "/apis/apps/v1/namespaces/team-a/deployments/chat")
@@ -252,7 +252,7 @@ async def test_every_answer_becomes_one_kind_of_error(
     cluster: Cluster, api: ApiServer, code: int, error: type[errors.OperatorError]
 ) -> None:
     api.will(Answer(status('deployments.apps "chat": so it is'), status=code))
-    with pytest.raises(error, match='apply Deployment: deployments.apps "chat": so it is') as raised:
+    with pytest.raises(error, match=r'apply Deployment: deployments\.apps "chat": so it is') as raised:
         await cluster.apply(DEPLOYMENT, manager="m")
     assert type(raised.value) is error
 

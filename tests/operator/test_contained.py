@@ -1,6 +1,6 @@
 """Containment by Kubernetes' merge keys: what an apply would change, and what it would leave alone."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,8 @@ Map = dict[str, Any]
 def resources(**quantities: Any) -> Map:
     return {"resources": {"limits": quantities}}
 
+
+EMPTY: Map = {}
 
 CONTAINED = [
     pytest.param({"a": 1, "b": 2}, {"a": 1}, id="a key that others added"),
@@ -47,8 +49,8 @@ CONTAINED = [
         id="keyed lists in another order",
     ),
     pytest.param(
-        {"volumes": [{"name": "ca", "secret": {"secretName": "s"}}, {"name": "tmp", "emptyDir": {}}]},
-        {"volumes": [{"name": "tmp", "emptyDir": {}}]},
+        {"volumes": [{"name": "ca", "secret": {"secretName": "s"}}, {"name": "tmp", "emptyDir": EMPTY}]},
+        {"volumes": [{"name": "tmp", "emptyDir": EMPTY}]},
         id="an injected volume",
     ),
     pytest.param(
@@ -96,7 +98,7 @@ CONTAINED = [
     ),
     pytest.param(
         {"matchExpressions": [{"key": "k", "operator": "Exists"}]},
-        {"matchExpressions": [{"key": "k", "operator": "Exists", "values": []}]},
+        {"matchExpressions": [{"key": "k", "operator": "Exists", "values": list[str]()}]},
         id="an empty list, which the server leaves out",
     ),
     pytest.param({"labelSelector": {}}, {"labelSelector": {"matchLabels": {}}}, id="an empty map, likewise"),
@@ -175,7 +177,8 @@ maps = st.dictionaries(keys, values, max_size=4)
 def with_foreign_keys(value: Any) -> Any:
     """Return the value with one more key in every map of it."""
     if isinstance(value, dict):
-        return {**{key: with_foreign_keys(inner) for key, inner in value.items()}, "foreign": "yes"}  # pyright: ignore
+        known = {key: with_foreign_keys(inner) for key, inner in cast("Map", value).items()}
+        return {**known, "foreign": "yes"}
     return value
 
 

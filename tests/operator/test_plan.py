@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -203,8 +203,12 @@ def test_only_what_differs_is_written() -> None:
 
 def reordered(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: reordered(value[key]) for key in sorted(value, reverse=True)}  # pyright: ignore
-    return [reordered(item) for item in value] if isinstance(value, list) else value  # pyright: ignore
+        known = cast("Body", value)
+        return {key: reordered(known[key]) for key in sorted(known, reverse=True)}
+    if isinstance(value, list):
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return [reordered(item) for item in items]
+    return value
 
 
 @pytest.mark.parametrize("kind", CHILDREN)

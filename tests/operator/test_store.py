@@ -244,10 +244,15 @@ class TestSnapshot:
 
     def test_a_discarded_entry_is_gone_until_something_newer_or_equal_arrives(self) -> None:
         store = store_with(service(), child(5))
-        store.discard(child(5).key)
+        store.discard(child(5).key, child(5).uid)
         assert data_of(store) is None
         assert store.put(child(5))
-        store.discard(("ConfigMap", builders.NAMESPACE, "unheard of"))
+        store.discard(("ConfigMap", builders.NAMESPACE, "unheard of"), "nobody's")
+
+    def test_discarding_an_object_leaves_the_one_that_was_made_again_under_its_name(self) -> None:
+        store = store_with(service(), child(5))
+        store.discard(child(5).key, "the former one's uid")
+        assert data_of(store) is not None
 
 
 def test_services_and_counts() -> None:

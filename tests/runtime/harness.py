@@ -18,7 +18,7 @@ import aiohttp
 ROOT = Path(__file__).resolve().parents[2]
 STANDIN = ROOT / "e2e" / "standin" / "bin"
 PACKAGE_PARENT = ROOT / "runtime-image"
-WAIT_SECONDS = 20
+WAIT_SECONDS = 40
 """Hang detection for anything that should happen soon; no statement about speed."""
 
 

@@ -24,7 +24,7 @@ OPTIONS = engine.EngineOptions(
 PATHS = engine.EnginePaths(
     cache_root=Path("/var/cache/gptservice"),
     limits_file=Path("/etc/gptservice/limits/limits.json"),
-    drain_file=Path("/var/cache/gptservice/run/draining"),
+    control_file=Path("/var/cache/gptservice/run/control"),
     package_parent=Path("/opt/gptservice/app"),
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_runtime import engine, limits
+from gptservice_runtime import control, engine, limits
 
 Message = limits.Message
 
@@ -54,9 +54,15 @@ def status(sent: list[Message]) -> int:
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shared(tmp_path: Path) -> control.ControlBlock:
+    """The supervisor's side."""
+    return control.ControlBlock.create(tmp_path / "control")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: control.ControlBlock) -> Path:
     monkeypatch.setenv(engine.LIMITS_FILE_ENV, str(tmp_path / "limits.json"))
-    monkeypatch.setenv(engine.DRAIN_FILE_ENV, str(tmp_path / "draining"))
+    monkeypatch.setenv(engine.CONTROL_FILE_ENV, str(tmp_path / "control"))
     return tmp_path / "limits.json"
 
 
@@ -148,12 +154,43 @@ async def test_other_protocols_pass_through(file: Path) -> None:
     assert seen == ["lifespan", "websocket"]
 
 
-async def test_draining_refuses_whatever_the_bound(file: Path) -> None:
+async def test_the_supervisor_sees_what_is_in_flight(file: Path, shared: control.ControlBlock) -> None:
+    inner = Inner()
+    app = limits.InFlightLimit(inner)
+    assert shared.in_flight == 0
+    tasks = [asyncio.create_task(request(app)) for _ in range(3)]
+    tasks.append(asyncio.create_task(request(app, "GET", "/v1/models")))
+    await settle()
+    assert shared.in_flight == 3
+    inner.go.set()
+    await asyncio.gather(*tasks)
+    assert shared.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(None, id="no file"),
+        pytest.param(b"", id="an empty file"),
+    ],
+)
+async def test_without_a_supervisor_it_still_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bytes | None
+) -> None:
+    monkeypatch.setenv(engine.CONTROL_FILE_ENV, str(tmp_path / "other"))
+    if left is not None:
+        await asyncio.to_thread((tmp_path / "other").write_bytes, left)
+    inner = Inner()
+    inner.go.set()
+    assert status(await request(limits.InFlightLimit(inner))) == 200
+
+
+async def test_draining_refuses_whatever_the_bound(file: Path, shared: control.ControlBlock) -> None:
     inner = Inner()
     inner.go.set()
     app = limits.InFlightLimit(inner)
     assert status(await request(app)) == 200
-    file.with_name("draining").touch()
+    shared.drain()
     refused = await request(app)
     assert status(refused) == 503
     assert dict(refused[0]["headers"])[b"connection"] == b"close"

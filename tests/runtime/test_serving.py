@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gptservice_runtime import control
 from tests.runtime.harness import Runtime, until
 
 pytestmark = pytest.mark.wiring
@@ -73,12 +74,13 @@ async def test_the_engines_output_reaches_the_container_log_unchanged(runtime: R
     assert f"\n{words}\n" in runtime.stderr
 
 
-async def test_a_flag_left_by_the_container_before_does_not_refuse_requests(runtime: Runtime) -> None:
+async def test_what_the_container_before_left_does_not_refuse_requests(runtime: Runtime) -> None:
     runtime.start()
     await runtime.ready()
     runtime.signal(15)
     assert await runtime.ended() == 0
-    assert list(runtime.cache_root.rglob("draining")), "the drain left no flag: this test tests nothing"
+    (left,) = runtime.cache_root.rglob("control")
+    assert control.ControlBlock.open(left).draining, "the drain left nothing: this test tests nothing"
     runtime.start()
     await runtime.ready()
     assert (await runtime.complete())[0] == 200

@@ -5,7 +5,6 @@ No registry is asked: Debian's archive gives the first, the C compiler the secon
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,14 +35,17 @@ def build_base(archive: Path, reference: str) -> None:
 
     def fill(root: Path) -> None:
         include = f"--include={','.join(PACKAGES)}"
-        command = ("debootstrap", "--variant=minbase", include, SUITE, root, mirror)
-        store.run(*command, what=f"fetching Debian {SUITE} from {mirror} (${MIRROR_ENV} names another)")
-        _slim(root)
+        # Contained: it mounts /proc below `root`, and may be killed before it unmounts.
+        command = (*store.CONTAINED, "debootstrap", "--variant=minbase", include)
+        what = f"fetching Debian {SUITE} from {mirror} (${MIRROR_ENV} names another)"
+        store.run(*command, SUITE, root, mirror, what=what)
+        slim(root)
 
     _build_from_tree(archive, reference, fill, oci.ImageConfig())
 
 
-def _slim(root: Path) -> None:
+def slim(root: Path) -> None:
+    """Takes out what no container needs: documentation, caches, and what debootstrap copied from this machine."""
     for folder in EMPTIED:
         for entry in (root / folder).iterdir():
             store.remove(entry)
@@ -91,8 +93,7 @@ def build_uv(archive: Path, reference: str) -> None:
 
 
 def _build_from_tree(archive: Path, reference: str, fill: Callable[[Path], None], config: oci.ImageConfig) -> None:
-    with tempfile.TemporaryDirectory(prefix=".tree.", dir=archive.parent) as scratch:
-        root = Path(scratch) / "root"
-        fill(root)
-        layer = oci.write_layer(root, Path(scratch) / "layer.tar")
-        oci.write_archive(archive, reference, [layer], config)
+    root = archive.with_name("root")
+    fill(root)
+    layer = oci.write_layer(root, archive.with_name("layer.tar"))
+    oci.write_archive(archive, reference, [layer], config)

@@ -54,6 +54,8 @@ def reset() -> None:
 
 
 def _forget_old_steps() -> None:
+    # Whatever an interrupted build was working on: nobody else builds while the lock is held.
+    _buildah("rm", "--all", what="removing unfinished builds")
     known = _buildah("images", "--all", "--quiet", what="counting the images of earlier builds").split()
     if len(known) > MOST_IMAGES:
         _forget_everything()

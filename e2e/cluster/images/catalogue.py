@@ -1,7 +1,6 @@
 """The images there are, what each is made from, and the one way to get at its archive."""
 
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +38,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
 }
 NAMES = ("base", "uv", "vllm-cpu", *DEPLOYED)
+KEPT = 3  # archives of an image: branches change back, and someone else's command may be about to read one
 
 
 def reference(name: str) -> str:
@@ -67,7 +67,12 @@ def archive_path(name: str) -> Path:
 
 def archive(name: str) -> Path:
     """The image's archive, built if its inputs changed. Raises store.BuildError."""
-    return store.built(archive_path(name), lambda unfinished: _build(name, unfinished), what=f"image {name}")
+    path = archive_path(name)
+    if path.exists():
+        return store.used(path)
+    store.built(path, lambda unfinished: _build(name, unfinished), what=f"image {name}")
+    store.prune(paths.images(), f"{name}-*.oci.tar", keep=KEPT)
+    return path
 
 
 def _build(name: str, unfinished: Path) -> None:
@@ -82,11 +87,10 @@ def _build(name: str, unfinished: Path) -> None:
 
 def _build_recipe(name: str, recipe: Recipe, unfinished: Path) -> None:
     bases = {argument: archive(base_name) for argument, base_name in recipe.bases.items()}
-    with tempfile.TemporaryDirectory(prefix=".context.", dir=unfinished.parent) as scratch:
-        context = Path(scratch)
-        stage_context(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs), context)
-        job = buildah.Build(context / recipe.containerfile, context, bases)
-        buildah.build(job, unfinished, reference(name))
+    context = unfinished.with_name("context")
+    stage_context(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs), context)
+    job = buildah.Build(context / recipe.containerfile, context, bases)
+    buildah.build(job, unfinished, reference(name))
 
 
 def stage_context(root: Path, inputs: tuple[str, ...], context: Path) -> None:
@@ -100,8 +104,6 @@ def stage_context(root: Path, inputs: tuple[str, ...], context: Path) -> None:
 
 
 def prune() -> list[Path]:
-    """Removes archives and environments that newer ones replaced; the one before is kept, as branches change
-    back.
-    """
-    gone = [entry for name in NAMES for entry in store.prune(paths.images(), f"{name}-*.oci.tar", keep=2)]
+    """Removes archives and environments that newer ones replaced; returns what went."""
+    gone = [entry for name in NAMES for entry in store.prune(paths.images(), f"{name}-*.oci.tar", keep=KEPT)]
     return gone + store.prune(paths.environments(), "vllm-*", keep=1)

@@ -87,7 +87,8 @@ def running(root: Path) -> Iterator[Containerd]:
         state = Path(scratch)
         config, log = state / "config.toml", state / "log"
         config.write_text(configuration(root, state))
-        command = ("unshare", "--mount", "--propagation=private", programs["containerd"], "--config", config)
+        alone = (*store.DIES_WITH_US, "unshare", "--mount", "--propagation=private")
+        command = (*alone, programs["containerd"], "--config", config)
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:

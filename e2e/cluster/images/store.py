@@ -12,6 +12,11 @@ from pathlib import Path
 
 from e2e.cluster import files
 
+# Prefixes of command lines. With the first a program ends when this process does, however that ends; with the second
+# everything that the program started does too, and nothing that it mounts is seen or left outside.
+DIES_WITH_US = ("setpriv", "--pdeathsig=KILL")
+CONTAINED = (*DIES_WITH_US, "unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child=KILL")
+
 logger = logging.getLogger(__name__)
 
 
@@ -22,27 +27,34 @@ class BuildError(Exception):
 def built(target: Path, build: Callable[[Path], None], *, what: str) -> Path:
     """Returns `target`, calling `build(unfinished path)` first if it is not there.
 
-    The unfinished path lies beside `target` and is renamed to it when `build` returns, so a target is
-    complete whenever it exists. What an interrupted build left behind is removed by the next one.
+    The unfinished path lies in a work folder of its own, where the build may put other things too, and becomes
+    `target` when the build returns: a target is complete whenever it exists. One target of a family (`operator` of
+    `operator-0123abcd.tar`) is built at a time, and what an interrupted build left behind goes with the next one.
     """
     if target.exists():
         return used(target)
-    with files.locked(target.with_name(f".{target.name}.lock")):
+    with files.locked(target.with_name(f".{family(target)}.lock")):
         if not target.exists():
             _build(target, build, what)
     return target
 
 
+def family(target: Path) -> str:
+    """What a target's name has in common with those of its other versions."""
+    return target.name.rpartition("-")[0] or "any"
+
+
 def _build(target: Path, build: Callable[[Path], None], what: str) -> None:
-    unfinished = target.with_name(f".{target.name}.new")
-    remove(unfinished)
+    work = target.with_name(f".{family(target)}.new")
+    remove(work)
+    work.mkdir()
     logger.info("building %s ...", what)
     started = time.monotonic()
     try:
-        build(unfinished)
-        unfinished.rename(target)
+        build(work / target.name)
+        (work / target.name).rename(target)
     finally:
-        remove(unfinished)
+        remove(work)
     logger.info("built %s in %.0f s", what, time.monotonic() - started)
 
 

@@ -6,7 +6,6 @@ the folder `PLACE`, without being copied: the image's archive holds a marker the
 `load` puts the environment itself into containerd under the marker's name.
 """
 
-import tempfile
 from pathlib import Path
 
 from e2e.cluster import paths
@@ -50,15 +49,14 @@ def site_packages(root: Path) -> Path:
 
 def build_marker_image(archive: Path, reference: str, base_archive: Path) -> None:
     """The base image plus a folder `PLACE` that only names the environment."""
-    with tempfile.TemporaryDirectory(prefix=".tree.", dir=archive.parent) as scratch:
-        root = Path(scratch) / "root"
-        marker = root / PLACE / MARKER
-        marker.parent.mkdir(parents=True)
-        marker.write_text(f"{_place().name}\n")
-        layers = oci.extract_layers(base_archive, Path(scratch))
-        layers.append(oci.write_layer(root, Path(scratch) / "marker.tar"))
-        config = oci.ImageConfig(env={"PATH": SEARCH_PATH}, labels={LABEL: _place().name})
-        oci.write_archive(archive, reference, layers, config)
+    root = archive.with_name("root")
+    marker = root / PLACE / MARKER
+    marker.parent.mkdir(parents=True)
+    marker.write_text(f"{_place().name}\n")
+    layers = oci.extract_layers(base_archive, archive.parent)
+    layers.append(oci.write_layer(root, archive.with_name("marker.tar")))
+    config = oci.ImageConfig(env={"PATH": SEARCH_PATH}, labels={LABEL: _place().name})
+    oci.write_archive(archive, reference, layers, config)
 
 
 def _install(target: Path) -> None:
@@ -72,7 +70,7 @@ def _install(target: Path) -> None:
     options = ("--no-deps", "--require-hashes", "--compile-bytecode", "--python", target / "bin" / "python")
     store.run(uv, "pip", "install", *options, "--requirements", wanted, what=what)
     present_as_vllm(site_packages(target))
-    _use_python_of_image(target)
+    use_python_of_image(target)
 
 
 def present_as_vllm(packages: Path) -> None:
@@ -87,7 +85,7 @@ def present_as_vllm(packages: Path) -> None:
     (entry / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
 
 
-def _use_python_of_image(root: Path) -> None:
+def use_python_of_image(root: Path) -> None:
     """From here on the environment runs in the image, and no longer by its own `bin/python` here."""
     for link in (root / "bin").glob("python*"):
         link.unlink()

@@ -86,13 +86,10 @@ def is_structural(part: Schema) -> bool:
     if not set(part) <= ALLOWED or ("properties" in part and "additionalProperties" in part):
         return False
     if "anyOf" in part:
-        return (
-            part["anyOf"] == [{"type": "integer"}, {"type": "string"}]
-            and part["x-kubernetes-int-or-string"] is True
-            and "type" not in part
-        )
+        either = part["anyOf"] == [{"type": "integer"}, {"type": "string"}]
+        return bool(either and part["x-kubernetes-int-or-string"] is True and "type" not in part)
     is_list = part["type"] == "array"
-    return part["type"] in TYPES and ("items" in part) == is_list and part.get("default", 0) is not None
+    return bool(part["type"] in TYPES and ("items" in part) == is_list and part.get("default", 0) is not None)
 
 
 def is_merged_as_somebody_decided(part: Schema) -> bool:
@@ -121,12 +118,12 @@ def is_bounded(part: Schema) -> bool:
             return "maxItems" in part
         case "integer":
             most = 2**31 - 1 if part["format"] == "int32" else 2**63 - 1
-            return part.get("minimum", -1) >= 0 and part.get("maximum", most + 1) <= most
+            return bool(part.get("minimum", -1) >= 0 and part.get("maximum", most + 1) <= most)
         case "object":
             return "maxProperties" in part or "additionalProperties" not in part
         case None:
             # A text or a number: the pattern speaks of texts only.
-            return "maxLength" in part and part.get("minimum", -1) >= 0
+            return bool("maxLength" in part and part.get("minimum", -1) >= 0)
         case other:
             return bool(other == "boolean")
 

@@ -20,7 +20,8 @@ def as_text(manifests: list[dict[str, Any]]) -> str:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
-    return str(yaml.dump_all(manifests, Dumper=Plain, sort_keys=True, width=120))
+    dumped = yaml.dump_all(manifests, Dumper=Plain, sort_keys=True, width=120)  # pyright: ignore[reportUnknownMemberType]
+    return str(dumped)
 
 
 @pytest.mark.parametrize("case", CASES)

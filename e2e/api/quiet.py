@@ -1,0 +1,65 @@
+"""Nothing is written in steady state: seen by the proxy, by the API server's audit log, and on the objects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from e2e.api.state import CHILDREN, Observer
+from e2e.cluster.audit import summary
+from e2e.cluster.handle import Cluster
+from e2e.kube import KINDS, wait_until
+from e2e.operator_process import OperatorProcess
+from e2e.proxy import Switchboard
+
+RESYNCS = 3
+# After the last list's answer: longer than a pass and the pause between two passes of one service.
+_SETTLE_SECONDS = 1.5
+_WRITTEN = frozenset(KINDS[kind].plural for kind in ("GPTService", "GPTModel", *CHILDREN))
+
+
+def assert_quiet(operator: OperatorProcess, board: Switchboard, cluster: Cluster, namespaces: set[str]) -> None:
+    """Watch three resyncs and a restart; fails with what was written by anyone to our kinds in these namespaces."""
+    settle(board, namespaces)
+    mark, audit_mark = board.log.position, cluster.audit.mark(quiet_seconds=0.2, limit_seconds=5)
+    wait_for_resyncs(board, RESYNCS)
+    operator.restart()
+    time.sleep(_SETTLE_SECONDS)
+    sent = [entry for entry in board.log.writes(mark) if entry.target.namespace in namespaces]
+    assert sent == [], f"the operator wrote {len(sent)} times in steady state"
+    stored = [
+        write
+        for write in cluster.audit.writes(audit_mark)
+        if write.namespace in namespaces and write.resource.split("/")[0] in _WRITTEN
+    ]
+    assert stored == [], summary(stored)
+
+
+def wait_for_resyncs(board: Switchboard, count: int) -> None:
+    """Wait until every GPTService was listed `count` times from now on, and what followed is done."""
+    mark = board.log.position
+    plural = KINDS["GPTService"].plural
+
+    def lists() -> int:
+        found = board.log.since(mark, where=lambda e: e.target.verb == "list" and e.target.resource == plural)
+        return sum(entry.seconds is not None for entry in found)
+
+    wait_until(lists, lambda seen: seen >= count, f"{count} resyncs", timeout=60)
+    time.sleep(_SETTLE_SECONDS)
+
+
+def assert_untouched(observer: Observer, during: Callable[[], None]) -> None:
+    """No object of our kinds in the namespace gets another resourceVersion while `during` runs."""
+    before = observer.versions()
+    during()
+    assert observer.versions() == before
+
+
+def settle(board: Switchboard, namespaces: set[str]) -> None:
+    """Wait until the operator has written nothing to these namespaces for a while."""
+
+    def last() -> float:
+        found = [entry.time for entry in board.log.writes() if entry.target.namespace in namespaces]
+        return time.time() - found[-1] if found else _SETTLE_SECONDS
+
+    wait_until(last, lambda age: age >= _SETTLE_SECONDS, "the writes to end", timeout=30)

@@ -1,0 +1,101 @@
+"""The operator as a process: how it starts, ends, and what it may do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from e2e.api.state import Observer, service
+from e2e.kube import Kube, Object
+from e2e.operator_process import NAMESPACE, RELEASE, ROOT, Access, OperatorProcess
+from e2e.proxy import Switchboard
+
+# kopf gives tasks that it does not know five seconds before it cancels them; ours must not be among them.
+_BEFORE_KOPF_GIVES_UP = 4.0
+
+
+def test_ends_at_once_on_sigterm(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
+    kube.apply(service(), namespace)
+    observer.wait_ready()
+    operator.terminate()
+    assert operator.wait_ended(_BEFORE_KOPF_GIVES_UP) == 0
+    kube.scale("gpt", namespace, 2)
+    operator.start()
+    observer.wait_ready()
+
+
+def test_ends_when_a_watch_fails_for_good(
+    operator: OperatorProcess, board: Switchboard, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    """Its supervisor starts another, which lists everything anew; a deaf process would stay deaf."""
+    kube.apply(service(), namespace)
+    observer.wait_ready()
+    board.answer_gone("deployments", how="http")
+    board.cut_watches("deployments")
+    assert operator.wait_ended(10) != 0
+    uid = observer.uid("Deployment")
+    kube.delete("Deployment", "gpt", namespace)
+    operator.start()
+    observer.wait_for_another("Deployment", "gpt", uid)
+    observer.wait_ready()
+
+
+def test_says_what_is_missing() -> None:
+    command = [sys.executable, "-m", "gptservice_operator"]
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": "/usr/bin"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "GPTSERVICE_RUNTIME_IMAGE is not set" in done.stderr
+
+
+def test_never_runs_as_administrator(operator: OperatorProcess, access: Access, kube: Kube) -> None:
+    own = Kube(operator.kubeconfig)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = own.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=review)
+    assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{NAMESPACE}:{RELEASE}"
+
+
+def test_uses_every_verb_that_it_is_granted_and_no_other(
+    operator: OperatorProcess, board: Switchboard, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    """Granted and used are compared over all that this level's tests have made it do, and at least this."""
+    kube.apply(service(), namespace)
+    observer.wait_ready()
+    observer.delete_and_wait_for_another("Service")
+    observer.wait_ready()
+    entries = [e for e in board.log.since() if e.target.resource and e.target.group != "authentication.k8s.io"]
+    refused = [entry for entry in entries if entry.code == 403 and "being terminated" not in entry.error]
+    assert [entry.error for entry in refused] == []
+    used = {
+        (entry.target.group, "/".join(filter(None, (entry.target.resource, entry.target.subresource))), verb)
+        for entry in entries
+        for verb in _verbs(entry.target.verb, entry.code)
+    }
+    assert used == granted(kube.get("ClusterRole", RELEASE))
+
+
+def _verbs(verb: str, code: int | None) -> set[str]:
+    """RBAC's verbs for one request: an apply that makes the object needs `create` too."""
+    if verb in ("apply", "status"):
+        return {"patch", "create"} if code == 201 else {"patch"}
+    return {verb}
+
+
+def granted(role: Object) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule.get("apiGroups", [])
+        for resource in rule.get("resources", [])
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize("kind", ["deployments", "gptservices"])
+def test_reads_only_what_carries_our_label(operator: OperatorProcess, board: Switchboard, kind: str) -> None:
+    """Watches and lists of kinds that are not ours are filtered by the server."""
+    seen = board.log.since(where=lambda e: e.target.resource == kind and e.target.verb in ("list", "watch"))
+    assert seen
+    filtered = ["labelSelector=" in entry.query for entry in seen]
+    assert all(filtered) if kind == "deployments" else not any(filtered)

@@ -1,0 +1,275 @@
+"""The wiring without its watches: events in, wakes and lists out; filling, resync and the probe."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gptservice_operator import app as app_module
+from gptservice_operator import names
+from gptservice_operator.api import kinds
+from gptservice_operator.api.kinds import Kind
+from gptservice_operator.app import App, build_app, build_settings
+from tests.operator import builders, virtual_time
+from tests.operator.builders import NAMESPACE, Body
+from tests.operator.fake_cluster import FakeCluster
+
+CHAT = (NAMESPACE, "chat")
+OTHER = (NAMESPACE, "other")
+
+
+@dataclass
+class Wake:
+    key: tuple[str, str]
+    urgent: bool
+
+
+class Wakes(list[Wake]):
+    """Stands for the queue's entry: records who was woken."""
+
+    def wake(self, key: tuple[str, str], *, urgent: bool = False, after: float = 0.0) -> None:
+        self.append(Wake(key, urgent))
+
+
+@dataclass
+class Started:
+    """An app that is filled and whose queue only records."""
+
+    app: App
+    wakes: Wakes
+
+    def event(self, body: Body, kind: str | None = "MODIFIED") -> list[Wake]:
+        """Give the app a watch event and return whom it wakes."""
+        self.wakes.clear()
+        self.app.on_event(builders.KINDS[body["kind"]], {"type": kind, "object": body})
+        return list(self.wakes)
+
+
+@pytest.fixture
+def started() -> Started:
+    app = build_app(builders.config(), FakeCluster().as_cluster())
+    app.filled = True
+    wakes = Wakes()
+    app.queue = wakes  # type: ignore[assignment]
+    return Started(app, wakes)
+
+
+def service(name: str = "chat", *, version: int, generation: int = 1, observed: int | None = None, **spec: Any) -> Body:
+    body = builders.service(name, {"model": "pvc://m/x", **spec}, resourceVersion=str(version), generation=generation)
+    return body if observed is None else {**body, "status": {"observedGeneration": observed}}
+
+
+def child(owner: str = "chat", *, version: int) -> Body:
+    reference = names.owner_reference(owner, builders.uid_of("GPTService", owner))
+    metadata = {
+        "name": "web",
+        "namespace": NAMESPACE,
+        "uid": "u",
+        "resourceVersion": str(version),
+        "labels": names.labels(owner),
+        "ownerReferences": [reference],
+    }
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+
+
+class TestEvents:
+    @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", None])
+    def test_a_new_service_is_urgent(self, started: Started, kind: str | None) -> None:
+        assert started.event(service(version=1), kind) == [Wake(CHAT, urgent=True)]
+
+    def test_an_edit_is_urgent(self, started: Started) -> None:
+        started.event(service(version=1, generation=1, observed=1))
+        assert started.event(service(version=2, generation=2, observed=1)) == [Wake(CHAT, urgent=True)]
+
+    def test_our_own_status_write_is_not(self, started: Started) -> None:
+        started.event(service(version=1))
+        assert started.event(service(version=2, observed=1)) == [Wake(CHAT, urgent=False)]
+
+    def test_what_is_no_news_wakes_nobody(self, started: Started) -> None:
+        started.event(service(version=5))
+        assert started.event(service(version=5)) == []
+        assert started.event(service(version=4)) == []
+
+    def test_a_child_wakes_its_service_without_hurry(self, started: Started) -> None:
+        assert started.event(child(version=1), "ADDED") == [Wake(CHAT, urgent=False)]
+        assert started.event(child(version=2), "DELETED") == [Wake(CHAT, urgent=False)]
+        assert started.app.store.count(kinds.DEPLOYMENT) == 0
+
+    def test_a_pod_wakes_its_service(self, started: Started) -> None:
+        assert started.event(builders.pod()) == [Wake(CHAT, urgent=False)]
+
+    def test_a_child_that_changes_hands_wakes_both(self, started: Started) -> None:
+        started.event(child("chat", version=1))
+        woken = started.event(child("other", version=2))
+        assert sorted(wake.key for wake in woken) == [CHAT, OTHER]
+
+    def test_a_catalogue_entry_wakes_those_that_name_it(self, started: Started) -> None:
+        started.event(service("chat", version=1, model="gpt-4"))
+        started.event(service("other", version=2, model="gpt-5"))
+        started.event(service("third", version=3, model=None, modelRef="gpt-4"))
+        woken = started.event(builders.gpt_model("gpt-4"), "ADDED")
+        assert sorted(wake.key for wake in woken) == [CHAT, (NAMESPACE, "third")]
+        assert not any(wake.urgent for wake in woken)
+
+    def test_a_deleted_service_wakes_its_last_pass(self, started: Started) -> None:
+        started.event(service(version=1))
+        assert [wake.key for wake in started.event(service(version=2), "DELETED")] == [CHAT]
+        assert started.app.store.service(CHAT) is None
+
+    def test_nobody_is_woken_before_the_store_is_filled(self, started: Started) -> None:
+        started.app.filled = False
+        assert started.event(service(version=1)) == []
+        assert started.app.store.service(CHAT) is not None
+
+    def test_an_object_that_concerns_nobody_is_no_error(self, started: Started) -> None:
+        body = child(version=1)
+        body["metadata"] |= {"labels": {}, "ownerReferences": []}
+        assert started.event(body) == []
+
+
+class Lists(FakeCluster):
+    """A cluster that counts lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[tuple[float, str]] = []
+
+    async def list(self, kind: Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
+        self.listed.append((round(virtual_time.now(), 3), kind.name))
+        async for page in super().list(kind, label_selector):
+            yield page
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Lists:
+    """A cluster with one service; the app's clock is the virtual one."""
+    monkeypatch.setattr(app_module, "time", SimpleNamespace(monotonic=virtual_time.now))
+    cluster = Lists()
+    cluster.add(builders.service())
+    return cluster
+
+
+def run_for(cluster: Lists, seconds: float, **settings: Any) -> App:
+    """Run an operator whose watches have just begun, and then for a while."""
+
+    async def main() -> App:
+        app = build_app(builders.config(**settings), cluster.as_cluster())
+        for kind in kinds.WATCHED:
+            app.listing.request(kind)
+        runner = asyncio.create_task(app.run(0.0))
+        await asyncio.sleep(seconds)
+        assert not runner.done()
+        runner.cancel()
+        await asyncio.gather(runner, return_exceptions=True)
+        return app
+
+    return virtual_time.run(main())
+
+
+class TestRunning:
+    def test_it_fills_the_store_and_then_looks_at_every_service(self, cluster: Lists) -> None:
+        cluster.add(builders.service("other"))
+        run_for(cluster, 5)
+        assert len(cluster.listed) == len(kinds.WATCHED)
+        assert {write.name for write in cluster.writes if write.kind == "Deployment"} == {"chat", "other"}
+
+    def test_no_pass_begins_before_every_kind_was_read(self, cluster: Lists) -> None:
+        """A child that is not known yet would be looked up one by one, 6,000 times."""
+
+        async def main() -> None:
+            app = build_app(builders.config(), cluster.as_cluster())
+            for kind in kinds.WATCHED[:-1]:
+                app.listing.request(kind)
+            runner = asyncio.create_task(app.run(0.0))
+            await asyncio.sleep(5)
+            app.on_event(kinds.GPT_SERVICE, {"type": "MODIFIED", "object": service(version=900, generation=2)})
+            await asyncio.sleep(5)
+            assert not app.filled
+            assert cluster.writes == []
+            app.listing.request(kinds.WATCHED[-1])
+            await asyncio.sleep(5)
+            assert cluster.writes
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+
+    def test_everything_is_read_again_at_each_resync_with_jitter(self, cluster: Lists) -> None:
+        run_for(cluster, 3500, resync_seconds=600.0)
+        times = sorted({at for at, kind in cluster.listed if kind == "Pod"})
+        assert 5 <= len(times) - 1 <= 6
+        periods = [later - earlier for earlier, later in pairwise(times)]
+        assert all(540 <= period <= 660 for period in periods)
+        assert len({round(period) for period in periods}) > 1
+
+    def test_a_resync_of_what_is_as_it_should_be_writes_nothing(self, cluster: Lists) -> None:
+        run_for(cluster, 10_000, resync_seconds=600.0)
+        assert cluster.written() == ["ConfigMap", "Deployment", "Service", "GPTService/status"]
+
+    def test_a_resync_finds_what_no_watch_told(self, cluster: Lists) -> None:
+        async def main() -> None:
+            app = build_app(builders.config(resync_seconds=600.0), cluster.as_cluster())
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            runner = asyncio.create_task(app.run(0.0))
+            await asyncio.sleep(10)
+            cluster.written()
+            cluster.remove("Deployment", "chat")
+            await asyncio.sleep(700)
+            assert "Deployment" in cluster.written()
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+
+    def test_a_fault_in_a_pass_is_logged_with_its_traceback_and_backs_off(
+        self, cluster: Lists, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster.failures["apply", "Deployment"] = ZeroDivisionError("a bug")  # type: ignore[assignment]
+        run_for(cluster, 60)
+        faults = [record for record in caplog.records if "a fault of the operator itself" in record.getMessage()]
+        assert faults
+        assert faults[0].exc_info is not None
+        assert len(faults) < 20
+
+    def test_a_service_that_is_gone_is_forgotten(self, cluster: Lists) -> None:
+        """Made again under its name, it does not wait for what the former one did wrong."""
+        cluster.failures["apply", "Deployment"] = RuntimeError("no luck")  # type: ignore[assignment]
+
+        async def main() -> None:
+            app = build_app(builders.config(), cluster.as_cluster())
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            runner = asyncio.create_task(app.run(0.0))
+            await asyncio.sleep(300)
+            gone = cluster.objects["GPTService", NAMESPACE, "chat"]
+            cluster.remove("GPTService", "chat")
+            deleted = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(cluster.version)}}
+            app.on_event(kinds.GPT_SERVICE, {"type": "DELETED", "object": deleted})
+            await asyncio.sleep(300)
+            cluster.failures.clear()
+            cluster.written()
+            again = cluster.add(builders.service(uid="another"))
+            app.on_event(kinds.GPT_SERVICE, {"type": "ADDED", "object": again})
+            await asyncio.sleep(0.1)
+            assert "GPTService/status" in cluster.written()
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+
+
+class TestSettings:
+    def test_kopf_posts_nothing_and_strips_no_finalizer_of_others(self) -> None:
+        settings = build_settings(builders.config())
+        assert settings.posting.enabled is False
+        assert settings.persistence.finalizer == names.FINALIZER != "kopf.zalando.org/KopfFinalizerMarker"
+
+    def test_requests_end_in_time(self) -> None:
+        settings = build_settings(builders.config(request_timeout_seconds=5.0))
+        assert settings.networking.request_timeout == 5
+        assert settings.networking.connect_timeout == 5

@@ -1,0 +1,298 @@
+"""Whole kinds are read when that is asked for, and what a list shows or lacks wakes whom it concerns."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gptservice_operator import errors, extract, names
+from gptservice_operator.api import kinds
+from gptservice_operator.api.kinds import Kind
+from gptservice_operator.listing import RETRY_SECONDS, WARN_AFTER_SECONDS, Listing
+from gptservice_operator.store import Store
+from tests.operator import builders, virtual_time
+from tests.operator.builders import Body
+from tests.operator.fake_cluster import FakeCluster
+
+
+@dataclass
+class Lists(FakeCluster):
+    """A cluster whose lists take a while and are counted."""
+
+    seconds: float = 0.0
+    asked: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
+    between_pages: Callable[[], None] = lambda: None
+
+    async def list(self, kind: Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
+        self.asked.append((kind.name, label_selector))
+        async for page in super().list(kind, label_selector):
+            await asyncio.sleep(self.seconds)
+            yield page
+            self.between_pages()
+
+    def count(self, kind: Kind) -> int:
+        return sum(name == kind.name for name, _ in self.asked)
+
+
+@dataclass
+class World:
+    cluster: Lists = field(default_factory=Lists)
+    store: Store = field(default_factory=Store)
+    changes: list[extract.EntryKey] = field(default_factory=list[extract.EntryKey])
+
+    def listing(self) -> Listing:
+        return Listing(self.store, self.cluster.as_cluster(), lambda _, entry: self.changes.append(entry.key))
+
+    def read(self, script: Callable[[Listing], Awaitable[Any]]) -> None:
+        """Run the listing in virtual time beside a script."""
+
+        async def main() -> None:
+            listing = self.listing()
+            runner = asyncio.create_task(listing.run())
+            try:
+                await script(listing)
+            finally:
+                runner.cancel()
+                await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+
+
+def child(name: str) -> Body:
+    metadata = {"name": name, "namespace": builders.NAMESPACE, "uid": name, "labels": names.labels("chat")}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+
+
+def key(name: str) -> extract.EntryKey:
+    return ("ConfigMap", builders.NAMESPACE, name)
+
+
+async def soon() -> None:
+    await asyncio.sleep(1)
+
+
+class TestReading:
+    def test_nothing_is_read_before_it_is_asked_for(self) -> None:
+        world = World()
+
+        async def script(_: Listing) -> None:
+            await asyncio.sleep(1000)
+
+        world.read(script)
+        assert world.cluster.asked == []
+
+    def test_children_and_pods_are_listed_by_our_label_and_our_own_kinds_in_full(self) -> None:
+        world = World()
+
+        async def script(listing: Listing) -> None:
+            for kind in kinds.WATCHED:
+                listing.request(kind)
+            await listing.filled()
+
+        world.read(script)
+        assert sorted(world.cluster.asked, key=str) == sorted(
+            [
+                ("GPTService", None),
+                ("GPTModel", None),
+                *((kind, names.WATCH_SELECTOR) for kind in ("ConfigMap", "Deployment", "Service", "Pod")),
+            ],
+            key=str,
+        )
+
+    def test_what_is_new_enters_and_is_told(self) -> None:
+        world = World()
+        for name in ("a", "b", "c"):
+            world.cluster.add(child(name))
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await soon()
+
+        world.read(script)
+        assert world.changes == [key("a"), key("b"), key("c")]
+        assert world.store.count(kinds.CONFIG_MAP) == 3
+
+    def test_what_is_known_is_not_told_again(self) -> None:
+        world = World()
+        world.cluster.add(child("a"))
+        world.cluster.fill(world.store)
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await soon()
+
+        world.read(script)
+        assert world.changes == []
+
+    def test_what_is_gone_leaves_and_is_told(self) -> None:
+        world = World()
+        world.store.put(builders.entry(world.cluster.add(child("gone"))))
+        world.cluster.remove("ConfigMap", "gone")
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await soon()
+
+        world.read(script)
+        assert world.changes == [key("gone")]
+        assert world.store.count(kinds.CONFIG_MAP) == 0
+
+    def test_what_a_watch_brings_while_the_list_is_read_stays(self) -> None:
+        world = World()
+        world.cluster.add(child("a"))
+        new = child("new")
+        new["metadata"]["resourceVersion"] = "500"
+
+        def tell() -> None:
+            world.store.put(builders.entry(new))
+
+        world.cluster.between_pages = tell
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await soon()
+
+        world.read(script)
+        assert world.store.count(kinds.CONFIG_MAP) == 2
+
+    def test_one_kind_does_not_wait_for_another(self) -> None:
+        world = World()
+        world.cluster.failures["list", "Pod"] = errors.Transient("no answer")
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.POD)
+            listing.request(kinds.CONFIG_MAP)
+            await soon()
+            assert world.cluster.count(kinds.CONFIG_MAP) == 1
+
+        world.read(script)
+
+
+class TestRequests:
+    def test_those_before_the_reading_begins_are_one(self) -> None:
+        world = World()
+
+        async def script(listing: Listing) -> None:
+            for _ in range(5):
+                listing.request(kinds.POD)
+            await soon()
+
+        world.read(script)
+        assert world.cluster.count(kinds.POD) == 1
+
+    def test_those_while_it_is_read_are_one_more(self) -> None:
+        """The list may have been taken before what the request is about."""
+        world = World(Lists(seconds=10))
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.POD)
+            for _ in range(5):
+                await asyncio.sleep(1)
+                listing.request(kinds.POD)
+            await asyncio.sleep(1000)
+
+        world.read(script)
+        assert world.cluster.count(kinds.POD) == 2
+
+    def test_one_before_the_listing_runs_is_kept(self) -> None:
+        world = World()
+
+        async def main() -> None:
+            listing = world.listing()
+            listing.request(kinds.POD)
+            runner = asyncio.create_task(listing.run())
+            await soon()
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+        assert world.cluster.count(kinds.POD) == 1
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            pytest.param(errors.Transient("410: the view expired"), id="an expired view"),
+            pytest.param(errors.Absent("404: no such kind"), id="a kind whose CRD is not there yet"),
+            pytest.param(errors.Waiting("403: forbidden"), id="a missing grant"),
+        ],
+    )
+    def test_a_list_that_fails_is_begun_again(
+        self, error: errors.OperatorError, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        world = World()
+        world.cluster.add(child("a"))
+        world.cluster.failures["list", "ConfigMap"] = error
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await asyncio.sleep(2.5 * RETRY_SECONDS)
+            assert world.cluster.count(kinds.CONFIG_MAP) == 3
+            world.cluster.failures.clear()
+            await asyncio.sleep(RETRY_SECONDS)
+
+        world.read(script)
+        assert world.cluster.count(kinds.CONFIG_MAP) == 4
+        assert world.store.count(kinds.CONFIG_MAP) == 1
+        assert f"listing ConfigMap: {error}" in caplog.text
+
+    def test_a_list_that_fails_half_way_drops_nothing(self) -> None:
+        world = World()
+        for name in ("a", "b"):
+            world.cluster.add(child(name))
+        world.cluster.fill(world.store)
+        pages = 0
+
+        def fail_after_the_first_page() -> None:
+            nonlocal pages
+            pages += 1
+            if pages == 1:
+                raise errors.Transient("410: the view expired")
+
+        world.cluster.between_pages = fail_after_the_first_page
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await asyncio.sleep(RETRY_SECONDS / 2)
+            assert world.store.count(kinds.CONFIG_MAP) == 2
+            await asyncio.sleep(RETRY_SECONDS)
+
+        world.read(script)
+        assert world.changes == []
+
+
+class TestFilled:
+    def test_it_waits_for_every_kind(self) -> None:
+        world = World(Lists(seconds=1))
+
+        async def script(listing: Listing) -> None:
+            filled = asyncio.create_task(listing.filled())
+            for kind in kinds.WATCHED[:-1]:
+                listing.request(kind)
+            await asyncio.sleep(5)
+            assert not filled.done()
+            listing.request(kinds.WATCHED[-1])
+            await filled
+
+        world.read(script)
+
+    def test_while_that_takes_long_it_says_what_is_missing(self, caplog: pytest.LogCaptureFixture) -> None:
+        world = World()
+
+        async def script(listing: Listing) -> None:
+            filled = asyncio.create_task(listing.filled())
+            for kind in kinds.WATCHED:
+                if kind is not kinds.GPT_MODEL:
+                    listing.request(kind)
+            await asyncio.sleep(2.5 * WARN_AFTER_SECONDS)
+            listing.request(kinds.GPT_MODEL)
+            await filled
+
+        world.read(script)
+        said = [record.getMessage() for record in caplog.records if "still waiting" in record.getMessage()]
+        assert len(said) == 2
+        assert "gptmodels" in said[0]
+        assert "kubectl apply -f crds/" in said[0]

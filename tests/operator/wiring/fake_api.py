@@ -1,0 +1,254 @@
+"""An API server on the loopback: discovery, lists in pages, watches that can be cut, and server-side apply.
+
+kmock was tried: it cannot make an object by an apply, does not filter by label, and its watches cannot be cut.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gptservice_operator import errors, extract
+from gptservice_operator.api import kinds
+from gptservice_operator.api.kinds import Kind
+from tests.operator import builders
+from tests.operator.builders import Body
+from tests.operator.fake_cluster import FakeCluster
+
+BY_PATH = {kind.path(): kind for kind in kinds.WATCHED}
+# kopf watches these two to learn of new kinds and namespaces.
+SCANNED = (
+    Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False),
+    Kind("v1", "Namespace", "namespaces", namespaced=False),
+)
+SCANNED_PATHS = {kind.path() for kind in SCANNED}
+PAGE = 2
+"""Objects in a page of a list, whatever the client asks for."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What arrived."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    agent: str
+    authorization: str
+
+    @property
+    def is_watch(self) -> bool:
+        return "watch" in self.query
+
+    @property
+    def is_list(self) -> bool:
+        return self.method == "GET" and self.path in BY_PATH and not self.is_watch
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of an object."""
+
+    version: int
+    type: str
+    kind: str
+    body: Body
+
+
+@dataclass
+class FakeApi(FakeCluster):
+    """The server's objects are those of the fake cluster; a test changes them and the watches tell."""
+
+    requests: list[Request] = field(default_factory=list[Request])
+    history: list[Event] = field(default_factory=list[Event])
+    oldest: int = 0
+    """Watches from before this version are answered 410."""
+    hangs: bool = False
+    """Whether writes are left without an answer, until the watches are cut."""
+    lists_hang: bool = False
+    """Whether lists are."""
+    silent: bool = False
+    """Whether changes are kept from the watches, as during a network partition."""
+    url: str = ""
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _cuts: int = 0
+
+    # --- what a test does -----------------------------------------------------------------------
+
+    def add(self, body: Body) -> Body:
+        known = extract.key_of(builders.KINDS[body["kind"]], body["metadata"]) in self.objects
+        stored = super().add(body)
+        self._record("MODIFIED" if known else "ADDED", stored)
+        return stored
+
+    def remove(self, kind: str, name: str) -> None:
+        body = self.objects[kind, builders.NAMESPACE, name]
+        super().remove(kind, name)
+        self._record("DELETED", {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}})
+
+    def _record(self, change: str, body: Body) -> None:
+        if not self.silent:
+            self.history.append(Event(self.version, change, body["kind"], body))
+
+    async def tell(self) -> None:
+        """Send the watches what has changed."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def cut_watches(self, *, expired: bool = False) -> None:
+        """End every watch; with ``expired`` none can be continued: the next one is answered 410."""
+        if expired:
+            self.version += 1
+            self.oldest = self.version
+        self._cuts += 1
+        await self.tell()
+
+    async def _cut(self) -> None:
+        """Wait until the watches are cut."""
+        cuts = self._cuts
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._cuts > cuts)
+
+    # --- what clients see -----------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["FakeApi"]:
+        app = web.Application()
+        app.router.add_get("/api", self._discovery)
+        app.router.add_get("/apis", self._discovery)
+        app.router.add_get("/api/{version}", self._resources)
+        app.router.add_get("/apis/{group}/{version}", self._resources)
+        app.router.add_route("*", "/{path:.*}", self._object)
+        app.middlewares.append(self._recorded)
+        async with TestServer(app, host="127.0.0.1", shutdown_timeout=0.1) as server:
+            self.url = str(server.make_url("")).rstrip("/")
+            yield self
+            await self.cut_watches()
+
+    @web.middleware
+    async def _recorded(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        headers = request.headers
+        self.requests.append(
+            Request(
+                request.method,
+                request.path,
+                dict(request.query),
+                headers.get("User-Agent", ""),
+                headers.get("Authorization", ""),
+            )
+        )
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    async def _discovery(self, request: web.Request) -> web.Response:
+        return _json({"kind": "APIVersions", "versions": ["v1"]} if request.path == "/api" else _groups())
+
+    async def _resources(self, request: web.Request) -> web.Response:
+        version = request.path.removeprefix("/apis/").removeprefix("/api/")
+        found = [_resource(kind) for kind in (*kinds.WATCHED, *SCANNED) if kind.api_version == version]
+        return _json({"kind": "APIResourceList", "groupVersion": version, "resources": found})
+
+    async def _object(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_PATHS):
+            return await (self._watch(request) if "watch" in request.query else self._list(request))
+        try:
+            return _json(await self._one(request))
+        except errors.Absent as error:
+            return _json({"kind": "Status", "code": 404, "message": str(error)}, 404)
+        except errors.Conflict as error:
+            return _json({"kind": "Status", "code": 409, "message": str(error)}, 409)
+
+    async def _one(self, request: web.Request) -> Body:
+        *_, namespace, plural, name = request.path.removesuffix("/status").split("/")
+        (kind,) = [kind for kind in kinds.WATCHED if kind.plural == plural]
+        if request.method == "GET":
+            body = self.objects.get((kind.name, namespace, name))
+            if body is None:
+                raise errors.Absent(f"{plural} {name!r} not found")
+            return body
+        if request.method != "PATCH" or request.content_type != "application/apply-patch+yaml":
+            raise AssertionError(f"{request.method} {request.path}: the operator never writes so")
+        if self.hangs:
+            await self._cut()
+        wanted = await request.json()
+        uid = wanted["metadata"].pop("uid", None)
+        if request.path.endswith("/status"):
+            written = await self.apply_status(namespace=namespace, name=name, uid=uid, status=wanted["status"])
+        else:
+            written = await self.apply(wanted, manager=request.query["fieldManager"], uid=uid)
+        await self.tell()
+        return written
+
+    async def _list(self, request: web.Request) -> web.Response:
+        if self.lists_hang:
+            await self._cut()
+        kind, selector = BY_PATH.get(request.path), request.query.get("labelSelector")
+        found = [
+            body for key, body in self.objects.items() if kind and key[0] == kind.name and _matches(body, selector)
+        ]
+        start = int(request.query.get("continue", "0"))
+        metadata = {"resourceVersion": str(self.version)}
+        if start + PAGE < len(found):
+            metadata["continue"] = str(start + PAGE)
+        page = [_as_item(kind, body) for body in found[start : start + PAGE] if kind]
+        header = {"kind": f"{kind.name}List", "apiVersion": kind.api_version} if kind else {"kind": "List"}
+        return _json({**header, "metadata": metadata, "items": page})
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        kind, selector = BY_PATH.get(request.path), request.query.get("labelSelector")
+        seen, cuts = int(request.query["resourceVersion"]), self._cuts
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if seen < self.oldest:
+            await _send(response, "ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+            return response
+        while self._cuts == cuts:
+            for event in [event for event in self.history if event.version > seen and kind and event.kind == kind.name]:
+                seen = event.version
+                # An object that no longer has the label has left, as far as this watch is concerned.
+                await _send(response, event.type if _matches(event.body, selector) else "DELETED", event.body)
+            async with self._changed:
+                await self._changed.wait()
+        return response
+
+
+async def _send(response: web.StreamResponse, change: str, body: Body) -> None:
+    await response.write(json.dumps({"type": change, "object": body}).encode() + b"\n")
+
+
+def _matches(body: Body, selector: str | None) -> bool:
+    if selector is None:
+        return True
+    key, _, value = selector.partition("=")
+    return bool(body["metadata"].get("labels", {}).get(key) == value)
+
+
+def _as_item(kind: Kind, body: Body) -> Body:
+    """Items of a built-in kind's list come without apiVersion and kind."""
+    return body if kind in kinds.OWN else {key: body[key] for key in body if key not in ("apiVersion", "kind")}
+
+
+def _groups() -> Body:
+    found = sorted({kind.api_version for kind in (*kinds.WATCHED, *SCANNED) if "/" in kind.api_version})
+    versions = [(name.partition("/")[0], {"groupVersion": name, "version": name.partition("/")[2]}) for name in found]
+    groups = [{"name": group, "versions": [version], "preferredVersion": version} for group, version in versions]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def _resource(kind: Kind) -> Body:
+    return {
+        "name": kind.plural,
+        "singularName": kind.name.lower(),
+        "kind": kind.name,
+        "namespaced": kind.namespaced,
+        "verbs": ["get", "list", "watch", "patch", "create"],
+    }
+
+
+def _json(body: Any, status: int = 200) -> web.Response:
+    return web.json_response(body, status=status)

@@ -1,0 +1,94 @@
+"""The process: it starts from the environment and ends cleanly on SIGTERM, whatever it is doing."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.operator import builders
+from tests.operator.conftest import Kubeconfig
+from tests.operator.wiring.conftest import eventually
+from tests.operator.wiring.fake_api import FakeApi
+
+pytestmark = pytest.mark.wiring
+
+END_SECONDS = 20
+"""Far above what it takes, and below a pod's grace period of 30 s."""
+COMPLAINTS = ("Traceback", "was destroyed", "never awaited", "never retrieved", "ERROR", "Unclosed")
+
+Start = Callable[[], AbstractAsyncContextManager[asyncio.subprocess.Process]]
+
+
+@pytest.fixture
+def start(api: FakeApi, kubeconfig: Kubeconfig) -> Start:
+    """Starts the operator's command as a process of its own."""
+    path = kubeconfig(api.url)
+    root = Path(__file__).resolve().parents[3]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join([str(root / "operator"), str(root / "runtime-image")]),
+        "PYTHONASYNCIODEBUG": "0",
+        "KUBECONFIG": str(path),
+        "GPTSERVICE_RUNTIME_IMAGE": "runtime:1",
+        "GPTSERVICE_HEALTH_PORT": "0",
+        "GPTSERVICE_METRICS_PORT": "0",
+    }
+
+    @asynccontextmanager
+    async def started() -> AsyncIterator[asyncio.subprocess.Process]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "gptservice_operator",
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+
+    return started
+
+
+async def end(process: asyncio.subprocess.Process) -> tuple[int | None, str]:
+    """Send SIGTERM and return the exit code and all that was said."""
+    process.send_signal(signal.SIGTERM)
+    said, _ = await asyncio.wait_for(process.communicate(), END_SECONDS)
+    return process.returncode, said.decode()
+
+
+def assert_clean(code: int | None, said: str) -> None:
+    assert code == 0, said
+    assert [line for line in said.splitlines() if any(complaint in line for complaint in COMPLAINTS)] == []
+
+
+async def test_sigterm_ends_it_while_it_has_nothing_to_do(api: FakeApi, start: Start) -> None:
+    api.add(builders.service())
+    async with start() as process:
+        await eventually(lambda: "GPTService/status" in [write.kind for write in api.writes])
+        assert_clean(*await end(process))
+
+
+async def test_sigterm_ends_it_while_a_request_hangs(api: FakeApi, start: Start) -> None:
+    api.add(builders.service())
+    api.hangs = True
+    async with start() as process:
+        await eventually(lambda: any(request.method == "PATCH" for request in api.requests))
+        assert_clean(*await end(process))
+
+
+async def test_sigterm_ends_it_while_the_store_is_not_filled(api: FakeApi, start: Start) -> None:
+    api.add(builders.service())
+    api.lists_hang = True
+    async with start() as process:
+        await eventually(lambda: any(request.is_list for request in api.requests))
+        assert_clean(*await end(process))

@@ -112,9 +112,10 @@ class Kube:
         """Server-side apply, unknown fields refused, fields of others taken over."""
         name = manifest["metadata"]["name"]
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        # The server reads this as YAML, which has no surrogate pairs: an emoji goes as it is.
         path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace), name)
         return self.request(
-            "PATCH", path, query=query, body=manifest, content_type="application/apply-patch+yaml"
+            "PATCH", path, query=query, body=json.dumps(manifest, ensure_ascii=False), content_type="application/apply-patch+yaml"
         )
 
     def apply_file(self, path: Path, namespace: str = "") -> list[Object]:
@@ -188,10 +189,10 @@ class Kube:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | str | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        """Any call; raises KubeError, NotFoundError among it."""
+        """Any call; raises KubeError, NotFoundError among it. A body that is a text is sent as it is."""
         headers = {"Accept": "application/json", "Content-Type": content_type}
         _, url, headers, _, _ = self._api.param_serialize(
             method, path, header_params=headers, auth_settings=["BearerToken"]
@@ -200,7 +201,7 @@ class Kube:
             method,
             f"{url}?{urlencode(query)}" if query else url,
             headers,
-            None if body is None else dict(body),
+            dict(body) if isinstance(body, Mapping) else body,
             _request_timeout=_TIMEOUT_SECONDS,
         )
         text = cast(bytes, answer.read()).decode()

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from e2e.kube import KINDS, Kube, KubeError, Object
 from gptservice_operator import names, parse, plan, render, resolve
 from gptservice_operator.api import conditions
+from gptservice_operator.cluster import encoded
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal
 from tests.operator.api import generated, manifests
@@ -98,7 +99,7 @@ def assert_accepted(kube: Kube, manifest: Object) -> None:
     metadata = manifest["metadata"]
     path = KINDS[manifest["kind"]].path(metadata["namespace"], metadata["name"])
     query = {"fieldManager": names.MANAGER, "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
-    kube.request("PATCH", path, query=query, body=manifest, content_type="application/apply-patch+yaml")
+    kube.request("PATCH", path, query=query, body=encoded(manifest), content_type="application/apply-patch+yaml")
     if manifest["kind"] == "Deployment":
         kube.judge(_pod(manifest))
 

@@ -155,7 +155,7 @@ class TestWhatIsSent:
         assert await cluster.apply(DEPLOYMENT, manager="gptservice-operator") == reply
         assert (api.request.method, api.request.path) == ("PATCH", "/apis/apps/v1/namespaces/team-a/deployments/chat")
         assert api.request.query == {"fieldManager": "gptservice-operator", "force": "true"}
-        assert api.request.headers["Content-Type"] == "application/apply-patch+yaml"
+        assert api.request.headers["Content-Type"] == "application/apply-patch+yaml; charset=utf-8"
         assert api.request.body == DEPLOYMENT
 
     async def test_apply_with_a_uid_demands_that_very_object(self, cluster: Cluster, api: ApiServer) -> None:

@@ -335,11 +335,11 @@ class TestNews:
         before = status.compute(facts(live=deployment(**READY)), EARLIER)
         after = status.compute(facts(live=deployment(**READY), old=before), NOW)
         assert after["lastSyncTime"] == NOW
-        assert not status.is_news(after, before)
+        assert not status.is_news(after, {"status": before})
 
     @pytest.mark.parametrize("old", [None, {}])
     def test_the_first_status_is(self, old: Body | None) -> None:
-        assert status.is_news(status.compute(facts(), NOW), old)
+        assert status.is_news(status.compute(facts(), NOW), {"status": old})
 
     @pytest.mark.parametrize(
         ("known", "later"),
@@ -352,7 +352,7 @@ class TestNews:
     )
     def test_a_change_is(self, known: dict[str, Any], later: dict[str, Any]) -> None:
         before = status.compute(facts(**known), EARLIER)
-        assert status.is_news(status.compute(facts(**later, old=before), NOW), before)
+        assert status.is_news(status.compute(facts(**later, old=before), NOW), {"status": before})
 
 
 def test_a_spec_with_a_wrong_type_of_replicas_is_no_crash() -> None:

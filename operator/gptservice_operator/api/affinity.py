@@ -5,10 +5,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from .base import ApiModel, Rule
-from .words import LabelKey, Labels, LabelValue, Name, NamespaceName
+from .base import ApiModel, Rule, ruled
+from .words import KEYS, LabelKey, LabelValue, Name, NamespaceName
 
-Values = Annotated[list[LabelValue], Field(max_length=32)]
+# Bounds keep the largest service well below what etcd stores, and the cost of the rules below what CEL allows.
+Values = Annotated[list[LabelValue], Field(max_length=16)]
+SelectorLabels = Annotated[dict[str, LabelValue], Field(max_length=8), *ruled(KEYS)]
 _VALUES = Rule(
     "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : "
     "!has(self.values) || size(self.values) == 0",
@@ -44,9 +46,9 @@ class LabelRequirement(ApiModel):
 class LabelSelector(ApiModel):
     """Selects objects by their labels."""
 
-    match_labels: Labels | None = None
+    match_labels: SelectorLabels | None = None
     """Labels that must be present with exactly these values."""
-    match_expressions: Annotated[list[LabelRequirement], Field(max_length=8)] | None = None
+    match_expressions: Annotated[list[LabelRequirement], Field(max_length=4)] | None = None
     """Requirements that must all hold."""
 
 
@@ -94,7 +96,7 @@ class NodeSelectorTerm(ApiModel):
 class NodeSelector(ApiModel):
     """Terms of which at least one must hold."""
 
-    node_selector_terms: Annotated[list[NodeSelectorTerm], Field(min_length=1, max_length=16)]
+    node_selector_terms: Annotated[list[NodeSelectorTerm], Field(min_length=1, max_length=8)]
     """The terms."""
 
 
@@ -113,7 +115,7 @@ class NodeAffinity(ApiModel):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     """Must hold when the pod is scheduled."""
     preferred_during_scheduling_ignored_during_execution: (
-        Annotated[list[PreferredNode], Field(max_length=16)] | None
+        Annotated[list[PreferredNode], Field(max_length=8)] | None
     ) = None
     """Should hold when the pod is scheduled."""
 
@@ -125,7 +127,7 @@ class PodAffinityTerm(ApiModel):
     """Which pods."""
     topology_key: LabelKey
     """Node label that says what "near" means."""
-    namespaces: Annotated[list[NamespaceName], Field(max_length=16)] | None = None
+    namespaces: Annotated[list[NamespaceName], Field(max_length=8)] | None = None
     """Namespaces of those pods; the pod's own if absent."""
     namespace_selector: LabelSelector | None = None
     """Namespaces of those pods, by label."""
@@ -144,10 +146,10 @@ class PodAffinity(ApiModel):
     """Which pods to be near to, or away from."""
 
     required_during_scheduling_ignored_during_execution: (
-        Annotated[list[PodAffinityTerm], Field(max_length=8)] | None
+        Annotated[list[PodAffinityTerm], Field(max_length=4)] | None
     ) = None
     """Must hold when the pod is scheduled."""
-    preferred_during_scheduling_ignored_during_execution: Annotated[list[PreferredPod], Field(max_length=8)] | None = (
+    preferred_during_scheduling_ignored_during_execution: Annotated[list[PreferredPod], Field(max_length=4)] | None = (
         None
     )
     """Should hold when the pod is scheduled."""

@@ -11,7 +11,7 @@ from .words import DNS_SUBDOMAIN, LABEL_KEY, DataKey, LabelValue, Name, Quantity
 EnvName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 # A program cannot be given a NUL.
 EngineArg = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
-EnvValue = Annotated[str, Field(max_length=8192, pattern=r"^[^\x00]*$")]
+EnvValue = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
 EngineArgs = Annotated[list[EngineArg], Field(max_length=64, json_schema_extra=ATOMIC)]
 _IMAGE = (
     r"([A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*"

@@ -22,7 +22,7 @@ DataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^\.?[-_a-
 """Key of a Secret or ConfigMap; neither ``.`` nor anything that begins with ``..``."""
 LabelKey = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{LABEL_KEY}$")]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
-AnnotationValue = Annotated[str, Field(max_length=4096)]
+AnnotationValue = Annotated[str, Field(max_length=2048)]
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=20)] | Annotated[int, Field(ge=0)]
 Int32 = Annotated[int, Field(ge=0, le=2147483647)]
 

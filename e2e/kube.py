@@ -54,9 +54,7 @@ KINDS = {
     "Node": Kind("v1", "nodes", namespaced=False),
     "ClusterRole": Kind("rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),
     "ClusterRoleBinding": Kind("rbac.authorization.k8s.io/v1", "clusterrolebindings", namespaced=False),
-    "CustomResourceDefinition": Kind(
-        "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
-    ),
+    "CustomResourceDefinition": Kind("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False),
 }
 
 
@@ -67,10 +65,10 @@ class KubeError(Exception):
         self.fields: list[str] = []
         """The fields that it names as wrong."""
         try:
-            reply = json.loads(body)
+            reply: Any = json.loads(body)
             self.message = str(reply["message"])
-            causes = (reply.get("details") or {}).get("causes") or []
-            self.fields = [cause["field"] for cause in causes if "field" in cause]
+            causes: list[Object] = (reply.get("details") or {}).get("causes") or []
+            self.fields = [str(cause["field"]) for cause in causes if "field" in cause]
         except (ValueError, KeyError, TypeError):
             self.message = body[:500]
         super().__init__(f"{call}: HTTP {status}: {self.message}")
@@ -115,14 +113,16 @@ class Kube:
         # The server reads this as YAML, which has no surrogate pairs: an emoji goes as it is.
         path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace), name)
         return self.request(
-            "PATCH", path, query=query, body=json.dumps(manifest, ensure_ascii=False), content_type="application/apply-patch+yaml"
+            "PATCH",
+            path,
+            query=query,
+            body=json.dumps(manifest, ensure_ascii=False),
+            content_type="application/apply-patch+yaml",
         )
 
     def apply_file(self, path: Path, namespace: str = "") -> list[Object]:
         """Apply every document of a file unchanged."""
-        return [
-            self.apply(document, namespace) for document in yaml.safe_load_all(path.read_text()) if document
-        ]
+        return [self.apply(document, namespace) for document in yaml.safe_load_all(path.read_text()) if document]
 
     def create(self, manifest: Object, namespace: str = "") -> Object:
         """POST an object."""
@@ -146,9 +146,7 @@ class Kube:
         """JSON merge patch of an object or of its subresource."""
         path = KINDS[kind].path(namespace, name, subresource)
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-        return self.request(
-            "PATCH", path, query=query, body=change, content_type="application/merge-patch+json"
-        )
+        return self.request("PATCH", path, query=query, body=change, content_type="application/merge-patch+json")
 
     def scale(self, name: str, namespace: str, replicas: int) -> None:
         """`kubectl scale` of a GPTService: through its scale subresource."""
@@ -157,9 +155,7 @@ class Kube:
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
         """Delete with background propagation; an absent object is fine."""
         try:
-            self.request(
-                "DELETE", KINDS[kind].path(namespace, name), query={"propagationPolicy": "Background"}
-            )
+            self.request("DELETE", KINDS[kind].path(namespace, name), query={"propagationPolicy": "Background"})
         except NotFoundError:
             return
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from operator import eq
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from e2e.api.state import Observer, condition, holds, service
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
 
-WARNED = {
+WARNED: dict[str, Any] = {
     "auth": {"disabled": True},
     "tls": {"secretName": "tls"},
     "modelDigest": "sha256:" + "0" * 64,
@@ -38,7 +40,8 @@ def edit(kube: Kube, namespace: str, **spec: Any) -> None:
 
 def settled(observer: Observer) -> Object:
     return observer.wait(
-        lambda o: o is not None and o["status"]["observedGeneration"] == o["metadata"]["generation"], "to be reported on"
+        lambda o: o is not None and o["status"]["observedGeneration"] == o["metadata"]["generation"],
+        "to be reported on",
     )
 
 
@@ -51,7 +54,7 @@ def test_the_type_of_the_service_goes_to_and_fro_without_a_trace(
     address = observer.child("Service")["spec"]["clusterIP"]
     for kind in ("NodePort", "LoadBalancer", "NodePort", "LoadBalancer", "ClusterIP"):
         edit(kube, namespace, service={"type": kind})
-        wait_until(lambda: observer.child("Service")["spec"]["type"], lambda now, kind=kind: now == kind, kind)
+        wait_until(lambda: observer.child("Service")["spec"]["type"], functools.partial(eq, kind), kind)
     assert plain_service(observer) == before
     assert observer.child("Service")["spec"]["clusterIP"] == address
 
@@ -72,13 +75,15 @@ def test_the_port_is_that_of_the_endpoint(
 def test_labels_and_annotations_are_added_and_taken_back_and_never_replace_ours(
     operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
 ) -> None:
-    added = {
+    added: dict[str, Any] = {
         "podLabels": {"team": "a", "app.kubernetes.io/instance": "argo", "gptservice-name": "other"},
         "podAnnotations": {"example.com/note": "so 🙂", "argocd.argoproj.io/tracking-id": "x"},
         "service": {"annotations": {"example.com/scheme": "internal", "ai.example.com/applied-hash": "x"}},
         "priority": "High",
     }
-    kube.apply({**service(**added), "metadata": {"name": "gpt", "labels": {"app.kubernetes.io/instance": "argo"}}}, namespace)
+    kube.apply(
+        {**service(**added), "metadata": {"name": "gpt", "labels": {"app.kubernetes.io/instance": "argo"}}}, namespace
+    )
     accepted = condition(observer.wait_ready(), "Accepted")
     assert "spec.podLabels[app.kubernetes.io/instance] is left out: the key is reserved" in accepted["message"]
     metadata = template(observer)["metadata"]
@@ -131,9 +136,7 @@ def test_the_bounds_of_a_rollout(
     assert observer.child("Deployment")["spec"]["strategy"] == {"type": "RollingUpdate", "rollingUpdate": strategy}
 
 
-def test_what_has_no_effect_is_said(
-    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
-) -> None:
+def test_what_has_no_effect_is_said(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
     kube.apply(service(**WARNED), namespace)
     accepted = condition(observer.wait_ready(), "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("True", "AcceptedWithWarnings")
@@ -159,7 +162,7 @@ def test_an_edit_that_changes_nothing_is_acknowledged(
 def test_parallelism_that_does_not_fit_the_gpus_is_refused(
     operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
 ) -> None:
-    wrong = {"gpu": {"count": 2}, "engine": {"args": ["--tensor-parallel-size", "4"]}}
+    wrong: dict[str, Any] = {"gpu": {"count": 2}, "engine": {"args": ["--tensor-parallel-size", "4"]}}
     kube.apply(service(**wrong), namespace)
     found = observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidEngineArgument"), "to be refused")
     assert "spec.engine.args" in condition(found, "Accepted")["message"]

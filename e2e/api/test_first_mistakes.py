@@ -16,7 +16,9 @@ LAST_APPLIED_LIMIT = 262_144
 
 MISTAKES = [
     pytest.param("  model: gpt-4\n  replcas: 3\n", 'unknown field "spec.replcas"', id="a typing error"),
-    pytest.param("  model: GPT-4 Turbo\n", "must be the name of a GPTModel such as gpt-4-turbo", id="a name for people"),
+    pytest.param(
+        "  model: GPT-4 Turbo\n", "must be the name of a GPTModel such as gpt-4-turbo", id="a name for people"
+    ),
     pytest.param(
         "  model: gpt-4\n  upgradeStrategy: rolling\n",
         'spec.upgradeStrategy: Unsupported value: "rolling": supported values: "RollingUpdate", "Recreate"',

@@ -1,4 +1,4 @@
-"""A stored object that breaks a rule of a newer CRD can still be edited elsewhere, reported on, labelled and deleted."""
+"""A stored object that breaks a rule of a newer CRD can still be edited elsewhere, labelled, reported on, deleted."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ EDITS: list[Any] = [
 def test_goes_on(kube: Kube, access: object, namespace: str, rule: Any) -> None:
     kube.create(service(replicas=3), namespace)
     with other_crds.served(kube, rule):
-        with pytest.raises(KubeError, match="no more than 2|less than or equal to 2"):
+        with pytest.raises(KubeError, match=r"no more than 2|less than or equal to 2"):
             kube.create(service("new", replicas=3), namespace)
         for parameters in EDITS:
             change, subresource = parameters.values
             kube.merge("GPTService", "gpt", namespace, change, subresource=str(subresource))
-        with pytest.raises(KubeError, match="no more than 2|less than or equal to 2"):
+        with pytest.raises(KubeError, match=r"no more than 2|less than or equal to 2"):
             kube.merge("GPTService", "gpt", namespace, {"spec": {"replicas": 4}})
         kube.delete("GPTService", "gpt", namespace)
         assert kube.find("GPTService", "gpt", namespace) is None

@@ -9,7 +9,6 @@ Schema = schemas.Schema
 
 _DIGEST = "sha256:" + "0" * 64
 _TEXTS = (_DIGEST, "metadata.labels['a']", "example.com/gpu", "http://a", "100%", "20Gi", "1")
-_REQUIREMENT = "matchExpressions[]"
 
 # Where fields exclude one another: the one that is larger.
 _CHOSEN: dict[str, Any] = {
@@ -42,22 +41,21 @@ def _value(part: Schema, path: str, number: int) -> Any:
         return _CHOSEN[path]
     if "enum" in part:
         return part["enum"][0]
-    if part.get("x-kubernetes-int-or-string"):
-        return _text(part, number)
-    match part["type"]:
-        case "object" if "properties" in part:
-            fields = {name: _value(inner, f"{path}.{name}", number) for name, inner in part["properties"].items()}
-            return {name: value for name, value in fields.items() if value is not None}
-        case "object":
-            keys = [f"k{index}.{'example.' * 20}com/{'k' * 63}" for index in range(part["maxProperties"])]
-            return {key: _value(part["additionalProperties"], f"{path}{{}}", number) for key in keys}
-        case "array":
-            return [_value(part["items"], f"{path}[]", index) for index in range(part["maxItems"])]
-        case "integer":
-            return part.get("maximum", 1)
-        case "boolean":
-            return True
-    return _text(part, number)
+    if part.get("type") == "object":
+        return _object(part, path, number)
+    if part.get("type") == "array":
+        return [_value(part["items"], f"{path}[]", index) for index in range(part["maxItems"])]
+    if part.get("type") == "integer":
+        return part.get("maximum", 1)
+    return True if part.get("type") == "boolean" else _text(part, number)
+
+
+def _object(part: Schema, path: str, number: int) -> dict[str, Any]:
+    if "properties" in part:
+        fields = {name: _value(inner, f"{path}.{name}", number) for name, inner in part["properties"].items()}
+        return {name: value for name, value in fields.items() if value is not None}
+    keys = [f"k{index}.{'example.' * 20}com/{'k' * 63}" for index in range(part["maxProperties"])]
+    return {key: _value(part["additionalProperties"], f"{path}{{}}", number) for key in keys}
 
 
 def _text(part: Schema, number: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from . import names, parse
 from .api import schema
+from .api.body import section
 
 NO_EFFECT: tuple[str, ...] = (
     "auth",
@@ -23,7 +24,7 @@ NO_EFFECT: tuple[str, ...] = (
     "tls",
     "tracing",
 )
-"""Fields of a GPTService that are accepted and checked, and do nothing yet. Whoever gives one its effect takes it out."""
+"""Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
 
 NO_EFFECT_IN_MODEL: tuple[str, ...] = ("digest", "tokenSecretRef")
 """The same of a GPTModel."""
@@ -34,12 +35,12 @@ _MAX_LISTED = 5
 
 def of_service(body: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each thing in a service's own spec that has no effect."""
-    spec = body.get("spec") or {}
+    spec = section(body, "spec")
     for path in NO_EFFECT:
         if schema.has(spec, path):
             yield f"spec.{path} has no effect in this version"
     for path in _TAKEN_OVER:
-        for key in _at(spec, path):
+        for key in section(spec, *path.split(".")):
             if names.is_reserved(key):
                 yield f"spec.{path}[{key}] is left out: the key is reserved"
     unknown = parse.unknown_fields(body)
@@ -51,14 +52,7 @@ def of_service(body: Mapping[str, Any]) -> Iterator[str]:
 
 def of_model(name: str, body: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each thing in a catalogue entry that has no effect."""
-    spec = body.get("spec") or {}
+    spec = section(body, "spec")
     for path in NO_EFFECT_IN_MODEL:
         if schema.has(spec, path):
             yield f"GPTModel {name}: spec.{path} has no effect in this version"
-
-
-def _at(spec: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    value: Any = spec
-    for part in path.split("."):
-        value = value.get(part) or {}
-    return value  # type: ignore[no-any-return]  # it was parsed

@@ -88,7 +88,7 @@ def labels(service_name: str) -> dict[str, str]:
 
 
 def is_reserved(key: str) -> bool:
-    """Return whether a label or annotation is never taken over from a user: ours, kubectl's, or one Argo CD tracks by."""
+    """Return whether a label or annotation is never taken over from a user: ours, kubectl's or Argo CD's."""
     return key in _RESERVED_LABELS or key.startswith(_RESERVED_DOMAINS)
 
 

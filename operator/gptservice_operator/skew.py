@@ -32,7 +32,7 @@ class Skew:
             metrics.SCHEMA_MISSING.labels(kind).set(len(paths))
         if found != self.lacking and any(found.values()):
             logger.warning(
-                "SchemaOutdated: the cluster's CRDs lack %s; what is written there is lost: apply the CRDs of this version",
+                "SchemaOutdated: the cluster's CRDs lack %s; what is written there is lost: apply this version's CRDs",
                 "; ".join(f"of {kind} {', '.join(paths)}" for kind, paths in found.items() if paths),
             )
         self.lacking = found
@@ -65,10 +65,10 @@ def compare(document: Body) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _without(value: Any, path: str) -> Any:
+def _without(value: dict[str, Any], path: str) -> dict[str, Any]:
     name, _, rest = path.partition(".")
     key, is_list = name.removesuffix("[]"), name.endswith("[]")
-    if not isinstance(value, dict) or key not in value:
+    if key not in value:
         return value
     if not rest:
         return {other: inner for other, inner in value.items() if other != key}

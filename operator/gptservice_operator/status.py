@@ -13,7 +13,6 @@ from .api.conditions import Reason
 from .causes import Cause
 from .render.resolved import Refusal, Resolved
 
-
 _MAX_WARNINGS = 24
 MAX_MESSAGE = 4096
 """Longest message of a condition, in characters."""

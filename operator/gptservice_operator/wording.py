@@ -8,7 +8,10 @@ from .api.body import Body, entries
 _VARYING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}([.,]\d+)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?"), "<time>"),
-    (re.compile(r"(?i)(\b(?:x-)?(?:request|trace|correlation|audit)[-_ ]?id\b[\"']?\s*[:=]?\s*[\"']?)[^\s\"',;)]+"), r"\1<id>"),
+    (
+        re.compile(r"(?i)(\b(?:x-)?(?:request|trace|correlation|audit)[-_ ]?id\b[\"']?\s*[:=]?\s*[\"']?)[^\s\"',;)]+"),
+        r"\1<id>",
+    ),
     (re.compile(r"(?i)\b(back-off) [0-9hms.]+"), r"\1"),
     # Of a connection, our own port.
     (re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}):\d+->"), r"\1->"),

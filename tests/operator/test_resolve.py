@@ -200,7 +200,9 @@ REFUSALS = [
     pytest.param(spec(resources={"limits": {"cpu": "lots"}}), "spec.resources.limits.cpu: ", id="a quantity"),
     pytest.param(spec(resources={"limits": {"cpu": -1}}), "spec.resources.limits.cpu: ", id="a negative quantity"),
     pytest.param(
-        spec(resources={"limits": {"nvidia.com/gpu": 1}}), "spec.resources.limits: only cpu, memory", id="GPUs in resources"
+        spec(resources={"limits": {"nvidia.com/gpu": 1}}),
+        "spec.resources.limits: only cpu, memory",
+        id="GPUs in resources",
     ),
     pytest.param(spec(engine={"args": ["--port=1"]}), "spec.engine.args[0]: --port is reserved", id="an argument"),
     pytest.param(
@@ -257,3 +259,69 @@ def test_a_missing_spec_is_a_refusal_not_a_crash(missing: Body) -> None:
 
 def test_fields_of_a_newer_version_are_passed_over() -> None:
     assert resolved(spec(autoscaling={"maxReplicas": 3}, gpu={"count": 1, "sharing": "MPS"})).gpu.count == 1
+
+
+class TestRollout:
+    @pytest.mark.parametrize(
+        ("fields", "surge", "unavailable"),
+        [
+            pytest.param({}, 1, 0, id="nothing"),
+            pytest.param({"rollout": {}}, 1, 0, id="nothing in it"),
+            pytest.param({"rollout": {"maxSurge": "25%"}}, "25%", 0, id="a surge"),
+            pytest.param({"rollout": {"maxSurge": 0}}, 0, 1, id="no surge"),
+            pytest.param({"rollout": {"maxUnavailable": 2}}, 0, 2, id="an unavailability"),
+            pytest.param({"rollout": {"maxUnavailable": "0%"}}, 1, "0%", id="none unavailable"),
+            pytest.param({"rollout": {"maxSurge": 1, "maxUnavailable": 1}}, 1, 1, id="both"),
+            pytest.param({"cache": {"size": "1Gi"}}, 0, 1, id="a cache for one pod"),
+            pytest.param({"cache": {"size": "1Gi"}, "rollout": {"maxUnavailable": "50%"}}, 0, "50%", id="and a bound"),
+            pytest.param({"cache": {"size": "1Gi", "accessModes": ["ReadWriteMany"]}}, 1, 0, id="a cache for many"),
+        ],
+    )
+    def test_an_absent_bound_lets_the_rollout_move(
+        self, fields: Body, surge: int | str, unavailable: int | str
+    ) -> None:
+        outcome = resolved(spec(**fields)).rollout
+        assert (outcome.max_surge, outcome.max_unavailable) == (surge, unavailable)
+
+
+class TestExposure:
+    def test_what_is_built_in(self) -> None:
+        outcome = resolved(spec())
+        assert (outcome.exposure.type, outcome.exposure.port, outcome.exposure.annotations) == ("ClusterIP", 80, {})
+        assert outcome.pod.service_account_name == "default"
+
+    def test_the_user_s_fields_without_reserved_keys(self) -> None:
+        outcome = resolved(
+            spec(
+                service={"type": "NodePort", "port": 81, "annotations": {"a": "b", "argocd.argoproj.io/x": "y"}},
+                podLabels={"team": "a", "gptservice-name": "other"},
+                podAnnotations={"note": "n", "inference.ai/priority": "mine"},
+                priority="Normal",
+                imagePullSecrets=[{"name": "r"}],
+                serviceAccountName="serving",
+            )
+        )
+        assert (outcome.exposure.type, outcome.exposure.port, outcome.exposure.annotations) == (
+            "NodePort", 81, {"a": "b"},
+        )  # fmt: skip
+        assert outcome.pod.labels == {"team": "a"}
+        assert outcome.pod.annotations == {"note": "n", "inference.ai/priority": "normal"}
+        assert (outcome.pod.service_account_name, outcome.pod.image_pull_secrets) == ("serving", ("r",))
+
+
+def test_parallelism_that_does_not_fit_names_the_arguments() -> None:
+    refused = refusal(spec(gpu={"count": 2}, engine={"args": ["--tensor-parallel-size=4"]}))
+    assert refused.reason is conditions.INVALID_ENGINE_ARGUMENT
+    assert refused.message.startswith("spec.engine.args: ")
+    assert "gpu.count, which is 2" in refused.message
+
+
+@pytest.mark.parametrize("bad", ["text", ["list"], 5, {"model": 5, "engine": {"env": "A=b"}, "gpu": []}, {"engine": 1}])
+def test_a_stored_spec_of_any_shape_is_a_refusal_not_a_crash(bad: Any) -> None:
+    body = {**builders.service(), "spec": bad}
+    assert isinstance(parse.parse(body), Refusal)
+
+
+def test_no_value_of_a_variable_is_in_a_refusal() -> None:
+    refused = refusal(spec(engine={"env": [{"name": "1X", "value": "hunter2"}, {"name": "A", "value": ["hunter2"]}]}))
+    assert "hunter2" not in refused.message

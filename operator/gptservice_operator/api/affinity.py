@@ -26,7 +26,7 @@ _WHOLE_NUMBER = r"[0-9]{1,18}"
 
 
 def _has_one_number(requirement: Any) -> bool:
-    values = requirement.values or []
+    values: list[str] = requirement.values or []
     return len(values) == 1 and re.fullmatch(_WHOLE_NUMBER, values[0]) is not None
 
 
@@ -114,9 +114,9 @@ class NodeAffinity(ApiModel):
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     """Must hold when the pod is scheduled."""
-    preferred_during_scheduling_ignored_during_execution: (
-        Annotated[list[PreferredNode], Field(max_length=8)] | None
-    ) = None
+    preferred_during_scheduling_ignored_during_execution: Annotated[list[PreferredNode], Field(max_length=8)] | None = (
+        None
+    )
     """Should hold when the pod is scheduled."""
 
 

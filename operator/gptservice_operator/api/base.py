@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, twice: as CEL for the API server, and in Python, since the CRD of a cluster may be older than we are."""
+    """One rule, twice: as CEL for the API server, and in Python, since the CRD of a cluster may be older than that."""
 
     cel: str
     """CEL over ``self``."""
@@ -72,7 +72,10 @@ class ApiModel(BaseModel):
 
 def ruled(*rules: Rule, **extra: Any) -> tuple[Any, ...]:
     """Return the annotations that put rules, and further schema keys, on one field."""
-    schema = {**extra, **({"x-kubernetes-validations": [rule.schema() for rule in rules]} if rules else {})}
+    schema: dict[str, Any] = {
+        **extra,
+        **({"x-kubernetes-validations": [rule.schema() for rule in rules]} if rules else {}),
+    }
     return (Field(json_schema_extra=schema), *(AfterValidator(rule.check) for rule in rules))
 
 
@@ -93,7 +96,7 @@ def list_map(*keys: str) -> tuple[Any, ...]:
         seen = [tuple(item.model_dump(by_alias=True)[key] for key in keys) for item in items]
         return _unlike(items, seen, " and ".join(keys))
 
-    schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+    schema: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
     return (Field(json_schema_extra=schema), AfterValidator(unlike))
 
 

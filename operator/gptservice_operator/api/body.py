@@ -21,7 +21,7 @@ def entries(body: Body, *path: str) -> list[dict[str, Any]]:
     """Return the mappings in the list at ``path``; none if there is no list."""
     *parents, last = path
     value: Any = section(body, *parents).get(last)
-    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    listed: list[Any] = value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
     return [item for item in listed if isinstance(item, dict)]
 
 

@@ -40,9 +40,7 @@ class Cache(ApiModel):
         Rule(
             "has(self.size) || !(has(self.storageClassName) || has(self.accessModes))",
             "storageClassName and accessModes need size",
-            lambda cache: (
-                cache.size is not None or (cache.storage_class_name is None and cache.access_modes is None)
-            ),
+            lambda cache: cache.size is not None or (cache.storage_class_name is None and cache.access_modes is None),
         ),
     )
 

@@ -161,7 +161,8 @@ ResourceMap = Annotated[dict[str, Quantity], Field(max_length=8), *ruled(_ONLY)]
 
 
 def _requests_fit(resources: Any) -> bool:
-    requests, limits = resources.requests or {}, resources.limits or {}
+    requests: dict[str, str | int] = resources.requests or {}
+    limits: dict[str, str | int] = resources.limits or {}
     return all((quantity(requests[name]) or 0) <= (quantity(limits[name]) or 0) for name in requests if name in limits)
 
 

@@ -33,7 +33,8 @@ def unknown(schema: Schema, value: Any, path: str) -> Iterator[str]:
             else:
                 yield from unknown(known, inner, f"{path}.{name}")
     elif isinstance(value, list) and "items" in schema:
-        for index, item in enumerate(cast("list[Any]", value)):
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        for index, item in enumerate(items):
             yield from unknown(schema["items"], item, f"{path}[{index}]")
 
 
@@ -60,5 +61,6 @@ def has(value: Any, path: str) -> bool:
     if inner is None or not rest:
         return inner is not None
     if is_list:
-        return isinstance(inner, list) and any(has(item, rest) for item in cast("list[Any]", inner))
+        items: list[Any] = inner if isinstance(inner, list) else []  # pyright: ignore[reportUnknownVariableType]
+        return any(has(item, rest) for item in items)
     return has(inner, rest)

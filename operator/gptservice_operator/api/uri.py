@@ -24,8 +24,8 @@ URI = f"({'|'.join(_FORMS)})"
 BARE_OR_URI = f"({DNS_SUBDOMAIN}|{'|'.join(_FORMS)})"
 
 _WRITTEN = (
-    "org/name[@revision], hf://org/name[@revision], s3://bucket/path, gs://bucket/path, oci://registry/repository[:tag], "
-    "pvc://claim/path, https://host/path or file:///path"
+    "org/name[@revision], hf://org/name[@revision], s3://bucket/path, gs://bucket/path, "
+    "oci://registry/repository[:tag], pvc://claim/path, https://host/path or file:///path"
 )
 _NO_PARENT = Rule(
     "!self.contains('..')", "a path must not contain '..': write it without", lambda uri: ".." not in str(uri)

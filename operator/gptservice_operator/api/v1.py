@@ -37,7 +37,8 @@ def _one_pod_at_a_time(spec: Any) -> bool:
 
 
 def _most_replicas(spec: Any) -> int:
-    return max(spec.replicas, spec.autoscaling.max_replicas if spec.autoscaling is not None else 1)
+    counts: list[int] = [spec.replicas, spec.autoscaling.max_replicas if spec.autoscaling is not None else 1]
+    return max(counts)
 
 
 def _bounded(spec: Any) -> bool:

@@ -26,7 +26,9 @@ AnnotationValue = Annotated[str, Field(max_length=2048)]
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=20)] | Annotated[int, Field(ge=0)]
 Int32 = Annotated[int, Field(ge=0, le=2147483647)]
 
-_KEY = "a key must be a name such as team, or one with a domain such as example.com/team: letters, digits, '-', '_', '.'"
+_KEY = (
+    "a key must be a name such as team, or one with a domain such as example.com/team: letters, digits, '-', '_', '.'"
+)
 KEYS: Rule = keys_match(LABEL_KEY, _KEY)
 Labels = Annotated[dict[str, LabelValue], Field(max_length=32), *ruled(KEYS)]
 

@@ -1,6 +1,6 @@
 """Specs made from the generated schema itself, most of them within its bounds and some a little beyond.
 
-What only a CEL rule knows (the forms of a uri, keys of maps) is hinted at by path, or next to nothing would be accepted.
+What only a CEL rule knows (forms of a uri, keys of maps) is hinted at by path, or next to nothing would be accepted.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,34 @@ Schema = Any
 Strategy = st.SearchStrategy[Any]
 
 URIS = ["file:///models/tiny", "pvc://models/a/b", "pvc://models.v1", "gpt-4-turbo"]
-_ODD_URIS = ["org/name@main", "hf://o/n", "s3://bucket/k", "ftp://x/y", "pvc://A/b", "file://h/p", "a..b", "https://h/p"]
-QUANTITIES = [0, 1, 2, "1", "1000m", "500m", "1Gi", "1G", "0.5", "1500m", "2Ti", "16Ei", "20E", "0", "0.0000000001", "7"]
+_ODD_URIS = [
+    "org/name@main",
+    "hf://o/n",
+    "s3://bucket/k",
+    "ftp://x/y",
+    "pvc://A/b",
+    "file://h/p",
+    "a..b",
+    "https://h/p",
+]
+QUANTITIES = [
+    0,
+    1,
+    2,
+    "1",
+    "1000m",
+    "500m",
+    "1Gi",
+    "1G",
+    "0.5",
+    "1500m",
+    "2Ti",
+    "16Ei",
+    "20E",
+    "0",
+    "0.0000000001",
+    "7",
+]
 _JUNK: Strategy = st.one_of(st.text(max_size=5), st.integers(-2, 2**31), st.booleans(), st.just([]), st.just({}))
 _ODDS = 60
 """One value in about so many is of any kind at all."""

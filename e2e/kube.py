@@ -67,7 +67,8 @@ class KubeError(Exception):
         try:
             reply: Any = json.loads(body)
             self.message = str(reply["message"])
-            causes: list[Object] = (reply.get("details") or {}).get("causes") or []
+            details = cast(Object, reply.get("details") or {})
+            causes = cast(list[Object], details.get("causes") or [])
             self.fields = [str(cause["field"]) for cause in causes if "field" in cause]
         except (ValueError, KeyError, TypeError):
             self.message = body[:500]

@@ -1,6 +1,6 @@
 """What api and node tests share: the logs of whatever a test ran are shown when it fails."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -20,9 +20,9 @@ def show_log_on_failure(request: pytest.FixtureRequest) -> Callable[[str, LogSou
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report: pytest.TestReport = yield
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
     if report.failed:
-        for name, source in item.config.stash.get(LOG_SOURCES, {}).items():
+        for name, source in item.config.stash.get(LOG_SOURCES, dict[str, LogSource]()).items():
             report.sections.append((name, source()))
     return report

@@ -48,10 +48,18 @@ class Helm:
         self, values: Mapping[str, Any] | None = None, *, wait: bool = True, timeout_seconds: int = 180
     ) -> str:
         """Installs or upgrades the operator; with `wait` until it answers. Returns Helm's notes."""
+        if self._was_killed():
+            # Only the CRDs stay, which is all that anybody's services need.
+            self.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
         waiting = ["--wait", "--timeout", f"{timeout_seconds}s"] if wait else []
         place = ["--namespace", NAMESPACE, "--create-namespace"]
         command = ["upgrade", "--install", RELEASE, str(CHART), *place, *waiting]
         return self.run(*command, values=values or {}, timeout=timeout_seconds + 60)
+
+    def _was_killed(self) -> bool:
+        """Whether a Helm that was killed has left the release locked: no other would touch it again."""
+        listed = json.loads(self.run("list", "--namespace", NAMESPACE, "--pending", "--output", "json"))
+        return any(one["name"] == RELEASE for one in listed)
 
 
 def provide_models(kubectl: Kubectl, namespace: str, *, claim: str = MODEL_CLAIM) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ class Kubectl:
             check=False,
             timeout=timeout,
         )
+        if done.returncode == -signal.SIGINT:
+            # A Ctrl-C reached the child first, or inside asyncio, which holds it back from us.
+            raise KeyboardInterrupt
         if done.returncode:
             kind = NotFoundError if "(NotFound)" in done.stderr else KubectlError
             raise kind(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,20 @@ def test_refused_values_leave_the_release_as_it_is(helm: Helm, kubectl: Kubectl)
     with pytest.raises(HelmError, match="/image/tag"):
         helm.install_operator(NO_TAG)
     assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["metadata"]["generation"] == before
+
+
+def test_a_release_that_a_killed_helm_left_locked_is_installed_again(helm: Helm, kubectl: Kubectl) -> None:
+    helm.install_operator()
+    # Simulated pods of this mode are never ready, so Helm waits.
+    never_ready = {"extraEnv": [{"name": "E2E_MODE", "value": "pending"}]}
+    upgrade = ("upgrade", RELEASE, str(CHART), "--namespace", NAMESPACE, "--wait")
+    with pytest.raises(subprocess.TimeoutExpired):  # which kills it with SIGKILL
+        helm.run(*upgrade, values=never_ready, timeout=10)
+    with pytest.raises(HelmError, match="another operation"):
+        helm.run("upgrade", RELEASE, str(CHART), "--namespace", NAMESPACE)
+    before = kubectl.get("crd", CRD)["metadata"]["uid"]
+    helm.install_operator()
+    assert kubectl.get("crd", CRD)["metadata"]["uid"] == before
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_three_resyncs_and_a_restart_write_nothing(
 def finalized(kube: Kube, namespace: str, zoo: None) -> Iterator[list[tuple[str, str, str]]]:
     """Objects that carry kopf's default finalizer: our own kinds, a child, and foreign ones; taken off again."""
     labels = {"Service": OURS, "ConfigMap": {}}
-    foreign = [
+    foreign: list[Object] = [
         {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 1}]}},
         {"apiVersion": "v1", "kind": "ConfigMap"},
     ]

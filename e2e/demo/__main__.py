@@ -1,4 +1,4 @@
-"""`python -m e2e.demo up | ask QUESTION | shell | down`."""
+"""`python -m e2e.demo [--name NAME] up | ask QUESTION | shell | down`."""
 
 import argparse
 import logging
@@ -58,8 +58,8 @@ EXPECTED_ERRORS = (
 )
 
 
-def _up(_: argparse.Namespace) -> int:
-    demo = _demo()
+def _up(options: argparse.Namespace) -> int:
+    demo = _demo(options)
     demo.prepare()
     cluster = demo.start()
     demo.install(cluster)
@@ -73,12 +73,12 @@ def _up(_: argparse.Namespace) -> int:
 
 
 def _ask(options: argparse.Namespace) -> int:
-    _demo().ask(lifecycle.find(steps.CLUSTER.name), options.question)
+    _demo(options).ask(lifecycle.find(options.name), options.question)
     return 0
 
 
-def _shell(_: argparse.Namespace) -> int:
-    cluster = lifecycle.find(steps.CLUSTER.name)
+def _shell(options: argparse.Namespace) -> int:
+    cluster = lifecycle.find(options.name)
     tools = binaries.tools()
     search_path = [str(tools[name].path.parent) for name in ("kubectl", binaries.HELM)]
     environment = {
@@ -90,20 +90,21 @@ def _shell(_: argparse.Namespace) -> int:
     return subprocess.run([os.environ.get("SHELL", "/bin/sh")], env=environment, check=False).returncode
 
 
-def _down(_: argparse.Namespace) -> int:
-    there = lifecycle.down(steps.CLUSTER.name)
+def _down(options: argparse.Namespace) -> int:
+    there = lifecycle.down(options.name)
     print("the demo's cluster is gone; the caches stay" if there else "there is no demo cluster")
     return 0
 
 
-def _demo() -> steps.Demo:
+def _demo(options: argparse.Namespace) -> steps.Demo:
     # Elsewhere than on a terminal, lines stay whole whatever their length.
     console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 120)
-    return steps.Demo(console, Timeline(console))
+    return steps.Demo(console, Timeline(console), options.name)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.demo", description=__doc__)
+    parser.add_argument("--name", default="demo", help="the cluster's name (demo)")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="everything, from nothing to an answer")
     ask = commands.add_parser("ask", help="put a question to the demo's service")

@@ -15,7 +15,6 @@ from e2e.demo.timeline import Timeline
 from e2e.kubectl import Kubectl, KubectlError
 from e2e.reach import ThroughNamespace
 
-CLUSTER = records.Spec("demo", profile="node")
 NAMESPACE = "default"
 SERVICE = "quickstart"
 QUESTION = "What is the capital of France?"
@@ -36,6 +35,7 @@ class Demo:
 
     console: Console
     timeline: Timeline
+    cluster_name: str = "demo"
 
     def prepare(self) -> None:
         """Prerequisites, programs, images: everything that outlives a cluster."""
@@ -60,7 +60,7 @@ class Demo:
     def start(self) -> handle.Cluster:
         """The cluster, with the images of this checkout."""
         with self.timeline.stage("Cluster") as stage:
-            cluster = lifecycle.up(CLUSTER)
+            cluster = lifecycle.up(records.Spec(self.cluster_name, profile="node"))
             renewed = renew_images(cluster)
             stage.note = "is up"
             stage.note += f", loaded anew: {', '.join(renewed)}" if renewed else ""

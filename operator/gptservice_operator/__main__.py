@@ -20,8 +20,9 @@ def main() -> int:
         sys.stderr.write(f"gptservice-operator: {error}\n")
         return 2
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    # kopf reports each event that a handler has taken, which says nothing and costs more than the event.
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    # A line for each event taken and each probe answered: they say nothing, and cost more than what they report.
+    for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         _run_to_end(app.run(settings, started))
     except OperatorError as error:

@@ -70,7 +70,12 @@ def _of_pod(pod: Body) -> Iterator[Cause]:
 
 
 def _unschedulable(name: str, message: str) -> Cause:
-    reason = conditions.INSUFFICIENT_GPU if re.search(r"Insufficient [\w.-]+/", message) else conditions.UNSCHEDULABLE
+    if re.search(r"persistentvolumeclaim|PersistentVolumeClaims|volume node affinity", message):
+        reason = conditions.VOLUME_NOT_READY
+    elif re.search(r"Insufficient [\w.-]+/", message):
+        reason = conditions.INSUFFICIENT_GPU
+    else:
+        reason = conditions.UNSCHEDULABLE
     return _cause(reason, f"pod {name}: the scheduler says: {message}")
 
 

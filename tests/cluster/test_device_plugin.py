@@ -5,7 +5,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,10 @@ class FakeKubelet:
 
 
 @pytest.fixture
-def kubelet(tmp_path: Path) -> FakeKubelet:
-    folder = tmp_path / "device-plugins"
-    folder.mkdir()
-    return FakeKubelet(folder)
+def kubelet() -> Iterator[FakeKubelet]:
+    # Not in tmp_path: a unix socket's path has at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="kubelet-") as folder:
+        yield FakeKubelet(Path(folder))
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from gptservice_operator import app as app_module
-from gptservice_operator import names
+from gptservice_operator import errors, names
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.app import App, build_app, build_settings
@@ -261,6 +262,37 @@ class TestRunning:
             await asyncio.gather(runner, return_exceptions=True)
 
         virtual_time.run(main())
+
+
+class TestCounting:
+    @staticmethod
+    def passes(outcome: str) -> float:
+        return REGISTRY.get_sample_value("gptservice_operator_passes_total", {"outcome": outcome}) or 0.0
+
+    @pytest.mark.parametrize(
+        ("failure", "outcome"),
+        [
+            pytest.param(None, "ok", id="a good pass"),
+            pytest.param(errors.Transient("no answer"), "transient", id="a transient failure"),
+            pytest.param(errors.Waiting("quota"), "waiting", id="something is missing"),
+            pytest.param(errors.Invalid("refused"), "invalid", id="something is refused"),
+            pytest.param(ZeroDivisionError("a bug"), "error", id="a fault of our own"),
+        ],
+    )
+    def test_passes_are_counted_by_what_they_came_to(
+        self, cluster: Lists, failure: errors.OperatorError | None, outcome: str
+    ) -> None:
+        if failure is not None:
+            cluster.failures["apply", "Deployment"] = failure
+        before = self.passes(outcome)
+        run_for(cluster, 0.1)
+        assert self.passes(outcome) == before + 1
+
+    def test_what_is_stored_is_counted_by_kind(self, cluster: Lists) -> None:
+        cluster.add(builders.service("other"))
+        run_for(cluster, 5)
+        counted = REGISTRY.get_sample_value("gptservice_operator_store_objects", {"kind": "GPTService"})
+        assert counted == 2
 
 
 class TestSettings:

@@ -66,7 +66,7 @@ CAUSES = [
         id="no GPU of another make is free",
     ),
     pytest.param(unscheduled(NO_CPU), conditions.UNSCHEDULABLE, "Insufficient cpu", id="no CPU is free"),
-    pytest.param(unscheduled(NO_CLAIM), conditions.UNSCHEDULABLE, '"models" not found', id="no such claim"),
+    pytest.param(unscheduled(NO_CLAIM), conditions.VOLUME_NOT_READY, '"models" not found', id="no such claim"),
     pytest.param(
         pod(containers=[waiting("ErrImagePull", "failed to resolve reference: not found")]),
         conditions.IMAGE_PULL_FAILED,

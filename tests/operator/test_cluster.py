@@ -1,6 +1,7 @@
 """The Kubernetes API over a real connection: what is sent, and what becomes of every kind of answer."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import pytest_asyncio
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
+from prometheus_client import REGISTRY
 
 from gptservice_operator import errors
 from gptservice_operator.api import kinds
@@ -366,3 +368,33 @@ async def test_an_apply_is_json_that_a_yaml_parser_reads(text: str, sent: str) -
     text_sent = encoded({"a": text})
     assert text_sent == f'{{"a":{sent}}}'
     assert json.loads(text_sent) == yaml.safe_load(text_sent) == {"a": text}
+
+
+class TestCounting:
+    """Requests are counted by verb, kind and answer, those without an answer too."""
+
+    @staticmethod
+    def counted(verb: str, kind: str, code: str) -> float:
+        labels = {"verb": verb, "kind": kind, "code": code}
+        return REGISTRY.get_sample_value("gptservice_operator_api_requests_total", labels) or 0.0
+
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            pytest.param(Answer(), "200", id="a good answer"),
+            pytest.param(Answer(status("later"), status=503), "503", id="a bad one"),
+            pytest.param(Answer(breaks=True), "error", id="half of one"),
+        ],
+    )
+    async def test_each_is_counted_once(self, cluster: Cluster, api: ApiServer, answer: Answer, code: str) -> None:
+        before = self.counted("apply", "Deployment", code)
+        api.will(answer)
+        with contextlib.suppress(errors.OperatorError):
+            await cluster.apply(DEPLOYMENT, manager="m")
+        assert self.counted("apply", "Deployment", code) == before + 1
+
+    async def test_a_page_is_one_request(self, cluster: Cluster, api: ApiServer) -> None:
+        before = self.counted("list", "Pod", "200")
+        api.will(Answer({"metadata": {"continue": "t"}, "items": []}), Answer({"metadata": {}, "items": []}))
+        await pages(cluster, kinds.POD)
+        assert self.counted("list", "Pod", "200") == before + 2

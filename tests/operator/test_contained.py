@@ -1,5 +1,6 @@
 """Containment by Kubernetes' merge keys: what an apply would change, and what it would leave alone."""
 
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -47,6 +48,16 @@ CONTAINED = [
         {"env": [{"name": "B", "value": "b"}, {"name": "A", "value": "a"}]},
         {"env": [{"name": "A", "value": "a"}, {"name": "B", "value": "b"}]},
         id="keyed lists in another order",
+    ),
+    pytest.param(
+        {"initContainers": [{"name": "istio-init", "image": "p"}, {"name": "fetch", "image": "e"}]},
+        {"initContainers": [{"name": "fetch", "image": "e"}]},
+        id="an injected init container, put first",
+    ),
+    pytest.param(
+        {"imagePullSecrets": [{"name": "injected"}, {"name": "ours"}]},
+        {"imagePullSecrets": [{"name": "ours"}]},
+        id="an injected pull secret, put first",
     ),
     pytest.param(
         {"volumes": [{"name": "ca", "secret": {"secretName": "s"}}, {"name": "tmp", "emptyDir": EMPTY}]},
@@ -203,10 +214,13 @@ def test_a_changed_value_is_a_difference(body: Map, data: st.DataObject) -> None
     [
         pytest.param("1", "1000m", id="milli"),
         pytest.param("0.5", "500m", id="a fraction"),
-        pytest.param("1k", "1000", id="kilo"),
-        pytest.param("1Ki", "1024", id="kibi"),
-        pytest.param("1Ti", "1024Gi", id="tebi"),
-        pytest.param("1E", "1000P", id="E is exa"),
+        pytest.param("2k", "2000", id="kilo"),
+        pytest.param("2Ki", "2048", id="kibi"),
+        *(
+            pytest.param(f"2{larger}", f"{2 * step}{smaller}", id=larger)
+            for units, step in (("kMGTPE", 1000), (["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1024))
+            for smaller, larger in pairwise(units)
+        ),
         pytest.param("1e3", "1000", id="e is an exponent"),
         pytest.param("1E3", "1000", id="E before digits is an exponent"),
         pytest.param("1.50", "1.5", id="a trailing zero"),

@@ -15,9 +15,7 @@ def main() -> None:
     parser.add_argument("--socket-dir", type=Path, required=True, help="the kubelet's device-plugins folder")
     parser.add_argument("--resource", default="nvidia.com/gpu", help="name of the resource (%(default)s)")
     parser.add_argument("--count", type=int, required=True, help="number of devices")
-    parser.add_argument(
-        "--control", type=Path, required=True, help='JSON file: {"unhealthy": ["GPU-fake-2"]}'
-    )
+    parser.add_argument("--control", type=Path, required=True, help='JSON file: {"unhealthy": ["GPU-fake-2"]}')
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     asyncio.run(_serve(plugin.Offer(options.resource, options.count), options.socket_dir, options.control))

@@ -42,9 +42,7 @@ _SCALARS = {"string": _Field.TYPE_STRING, "bool": _Field.TYPE_BOOL}
 
 
 def _file() -> Any:
-    file: Any = descriptor_pb2.FileDescriptorProto(
-        name="deviceplugin.proto", package=VERSION, syntax="proto3"
-    )
+    file: Any = descriptor_pb2.FileDescriptorProto(name="deviceplugin.proto", package=VERSION, syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, (number, kind) in fields.items():

@@ -79,7 +79,8 @@ def _image_id(archive: Path) -> str:
 def _buildah(*arguments: str | Path, what: str) -> str:
     storage = paths.image_builds()
     place = ("--root", storage / "root", "--runroot", storage / "run", "--storage-driver", "overlay")
-    return store.run("buildah", *place, *arguments, what=what)
+    # Contained: buildah leaves its storage mounted.
+    return store.run(*store.CONTAINED, "buildah", *place, *arguments, what=what)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The Python environment with vLLM for CPUs, exactly as uv.lock pins it: 5.8 GB, most of it CUDA libraries
+"""The Python environment with vLLM for CPUs, exactly as uv.lock pins it: 6.6 GB, most of it CUDA libraries
 that torch links and never calls here.
 
 It is made on this machine with some Python 3.11 and runs in the base image with Debian's. In an image it is
@@ -35,7 +35,7 @@ def key() -> str:
 
 def environment() -> Path:
     """The environment in the cache, installed if it is not there; takes a minute or two then."""
-    return store.built(_place(), _install, what="the Python environment with vLLM (5.8 GB)")
+    return store.built(_place(), _install, what="the Python environment with vLLM (6.6 GB)")
 
 
 def _place() -> Path:

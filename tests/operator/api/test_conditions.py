@@ -36,6 +36,7 @@ def test_a_reason_says_what_to_do_unless_nothing_need_be_done(reason: Reason) ->
         ("CrashLoop", True), ("ModelLoadFailed", True), ("ModelNotFound", True), ("ModelAccessDenied", True),
         ("InvalidEngineArgument", True), ("ChecksumMismatch", True), ("OutOfMemory", True), ("GPUOutOfMemory", True),
         ("Unschedulable", False), ("InsufficientGPU", False), ("QuotaExceeded", False), ("SecretNotFound", False),
+        ("VolumeNotReady", False),
     ],
 )  # fmt: skip
 def test_which_causes_fail_and_which_wait(name: str, failing: bool) -> None:

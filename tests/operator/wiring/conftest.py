@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import kopf
 import pytest
 
 from gptservice_operator import app as app_module
@@ -57,7 +58,16 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
         built.append(build_app(config, cluster))
         return built[-1]
 
+    build_settings = app_module.build_settings
+
+    def patient(config: Config) -> kopf.OperatorSettings:
+        settings = build_settings(config)
+        # kopf kills its process when it takes long to end; here that process is pytest.
+        settings.process.ultimate_exiting_timeout = None
+        return settings
+
     monkeypatch.setattr(app_module, "build_app", remembering)
+    monkeypatch.setattr(app_module, "build_settings", patient)
 
     @asynccontextmanager
     async def running(**settings: Any) -> AsyncIterator[Operator]:

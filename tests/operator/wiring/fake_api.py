@@ -42,6 +42,10 @@ class Request:
     authorization: str
 
     @property
+    def is_kopf_s(self) -> bool:
+        return self.agent.startswith("kopf/")
+
+    @property
     def is_watch(self) -> bool:
         return "watch" in self.query
 
@@ -72,6 +76,10 @@ class FakeApi(FakeCluster):
     """Whether writes are left without an answer, until the watches are cut."""
     lists_hang: bool = False
     """Whether lists are."""
+    forbidden: set[str] = field(default_factory=set[str])
+    """Paths of collections that may not be watched."""
+    expired: set[str] = field(default_factory=set[str])
+    """Tokens with which nothing can be watched any more."""
     silent: bool = False
     """Whether changes are kept from the watches, as during a network partition."""
     url: str = ""
@@ -142,6 +150,8 @@ class FakeApi(FakeCluster):
                 headers.get("Authorization", ""),
             )
         )
+        if self.requests[-1].is_kopf_s and self.requests[-1].authorization.removeprefix("Bearer ") in self.expired:
+            return _json({"kind": "Status", "code": 401, "message": "Unauthorized"}, 401)
         response: web.StreamResponse = await handler(request)
         return response
 
@@ -154,6 +164,8 @@ class FakeApi(FakeCluster):
         return _json({"kind": "APIResourceList", "groupVersion": version, "resources": found})
 
     async def _object(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query and request.path in self.forbidden:
+            return _json({"kind": "Status", "code": 403, "message": f"{request.path} is forbidden"}, 403)
         if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_PATHS):
             return await (self._watch(request) if "watch" in request.query else self._list(request))
         try:

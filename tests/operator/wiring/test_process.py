@@ -4,15 +4,16 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from gptservice_operator.api import kinds
 from tests.operator import builders
 from tests.operator.conftest import Kubeconfig
-from tests.operator.wiring.conftest import eventually
+from tests.operator.wiring.conftest import PATIENCE_SECONDS, eventually
 from tests.operator.wiring.fake_api import FakeApi
 
 pytestmark = pytest.mark.wiring
@@ -21,7 +22,24 @@ END_SECONDS = 20
 """Far above what it takes, and below a pod's grace period of 30 s."""
 COMPLAINTS = ("Traceback", "was destroyed", "never awaited", "never retrieved", "ERROR", "Unclosed")
 
-Start = Callable[[], AbstractAsyncContextManager[asyncio.subprocess.Process]]
+COMMAND = ["-m", "gptservice_operator"]
+IMPATIENT = [
+    "-c",
+    """
+import sys
+from gptservice_operator import __main__, app
+build_settings = app.build_settings
+def impatient(config):
+    settings = build_settings(config)
+    settings.networking.error_backoffs = [0.01]
+    return settings
+app.build_settings = impatient
+sys.exit(__main__.main())
+""",
+]
+"""The command, but for the minutes that kopf goes on trying."""
+
+Start = Callable[..., AbstractAsyncContextManager[asyncio.subprocess.Process]]
 
 
 @pytest.fixture
@@ -40,11 +58,10 @@ def start(api: FakeApi, kubeconfig: Kubeconfig) -> Start:
     }
 
     @asynccontextmanager
-    async def started() -> AsyncIterator[asyncio.subprocess.Process]:
+    async def started(command: Sequence[str] = COMMAND) -> AsyncIterator[asyncio.subprocess.Process]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-m",
-            "gptservice_operator",
+            *command,
             env=environment,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -92,3 +109,12 @@ async def test_sigterm_ends_it_while_the_store_is_not_filled(api: FakeApi, start
     async with start() as process:
         await eventually(lambda: any(request.is_list for request in api.requests))
         assert_clean(*await end(process))
+
+
+async def test_a_watch_that_fails_for_good_ends_it(api: FakeApi, start: Start) -> None:
+    """Without one it would be deaf; started again, it may be lucky, and somebody looks at what it says."""
+    api.forbidden = {kinds.POD.path()}
+    async with start(IMPATIENT) as process:
+        said, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
+    assert process.returncode == 1, said
+    assert "gptservice-operator: the watches ended by themselves" in said.decode()

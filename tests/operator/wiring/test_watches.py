@@ -6,6 +6,7 @@ from gptservice_operator import names
 from gptservice_operator.api import kinds
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body
+from tests.operator.conftest import TOKEN, Kubeconfig
 from tests.operator.wiring.conftest import Run, eventually
 from tests.operator.wiring.fake_api import BY_PATH, FakeApi, Request
 
@@ -28,7 +29,7 @@ def object_of(kind: kinds.Kind) -> Body:
 
 
 def by_kopf(api: FakeApi) -> list[Request]:
-    return [request for request in api.requests if request.agent.startswith("kopf/")]
+    return [request for request in api.requests if request.is_kopf_s]
 
 
 async def test_objects_of_every_kind_enter_the_store_change_and_leave_it(api: FakeApi, run: Run) -> None:
@@ -100,7 +101,7 @@ class TestRequests:
         api.add(builders.service())
         async with run():
             await eventually(lambda: api.get_body("Service", "chat"))
-        ours = [request for request in api.requests if not request.agent.startswith("kopf/")]
+        ours = [request for request in api.requests if not request.is_kopf_s]
         assert {request.method for request in ours} == {"GET", "PATCH"}
         assert {request.agent.partition("/")[0] for request in ours} == {"gptservice-operator"}
 
@@ -112,7 +113,7 @@ def watches(api: FakeApi) -> list[str]:
 
 def our_lists(api: FakeApi) -> list[str]:
     """Return the kinds that the operator itself has listed."""
-    return [BY_PATH[r.path].name for r in api.requests if r.is_list and not r.agent.startswith("kopf/")]
+    return [BY_PATH[r.path].name for r in api.requests if r.is_list and not r.is_kopf_s]
 
 
 class TestCutWatches:
@@ -140,3 +141,15 @@ class TestCutWatches:
             api.silent = False
             await api.cut_watches(expired=True)
             await eventually(lambda: operator.app.store.count(kinds.POD) == others)
+
+
+async def test_a_token_that_expired_is_read_anew(api: FakeApi, run: Run, kubeconfig: Kubeconfig) -> None:
+    async with run() as operator:
+        await eventually(lambda: len(watches(api)) == len(kinds.WATCHED))
+        path = kubeconfig(api.url)
+        path.write_text(path.read_text().replace(TOKEN, "another-token"))
+        api.expired = {TOKEN}
+        await api.cut_watches(expired=True)
+        api.add(builders.pod())
+        await eventually(lambda: operator.app.store.count(kinds.POD) == 1)
+    assert "Bearer another-token" in {request.authorization for request in by_kopf(api)}

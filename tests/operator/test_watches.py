@@ -1,0 +1,92 @@
+"""The session that tells when one of kopf's watches begins."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import kopf
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gptservice_operator.api import kinds
+from gptservice_operator.watches import login_traced
+from tests.operator.conftest import TOKEN, Kubeconfig
+
+LOGIN: dict[str, Any] = {"logger": logging.getLogger("test"), "settings": kopf.OperatorSettings()}
+"""What kopf passes to a login handler."""
+
+
+async def answer(request: web.Request) -> web.Response:
+    return web.json_response({"authorization": request.headers.get("Authorization")})
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app, host="127.0.0.1") as server:
+        yield str(server.make_url("")).rstrip("/")
+
+
+class Session:
+    """What kopf gets by logging in, and the kinds that were told."""
+
+    def __init__(self) -> None:
+        self.told: list[kinds.Kind] = []
+        info = login_traced(self.told.append, **LOGIN)
+        assert info is not None
+        self.info = info
+
+    @property
+    def http(self) -> aiohttp.ClientSession:
+        assert self.info.aiohttp_session is not None
+        return self.info.aiohttp_session
+
+    async def ask(self, method: str, path: str) -> Any:
+        async with self.http.request(method, f"{self.info.server}{path}") as response:
+            return await response.json()
+
+
+@pytest.fixture
+async def session(url: str, kubeconfig: Kubeconfig) -> AsyncIterator[Session]:
+    kubeconfig(url)
+    made = Session()
+    yield made
+    await made.http.close()
+
+
+async def test_it_is_logged_in(session: Session) -> None:
+    assert await session.ask("GET", "/x") == {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.mark.parametrize("kind", kinds.WATCHED, ids=lambda kind: kind.name)
+async def test_a_list_of_a_kind_is_told(session: Session, kind: kinds.Kind) -> None:
+    await session.ask("GET", f"{kind.path()}?limit=500&labelSelector=a%3Db")
+    assert session.told == [kind]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        pytest.param("GET", "/api/v1/pods?watch=true&resourceVersion=1", id="the watch itself"),
+        pytest.param("GET", "/api/v1/pods?limit=500&continue=x", id="a further page of the same list"),
+        pytest.param("GET", "/api/v1/namespaces/a/pods/b", id="one object"),
+        pytest.param("GET", "/api/v1/namespaces", id="a kind that is none of ours"),
+        pytest.param("GET", "/apis/apps/v1", id="discovery"),
+        pytest.param("POST", "/api/v1/pods", id="something else than a list"),
+    ],
+)
+async def test_nothing_else_is_told(session: Session, method: str, path: str) -> None:
+    await session.ask(method, path)
+    assert session.told == []
+
+
+async def test_without_credentials_there_is_no_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """kopf then says so itself."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert login_traced(lambda _: None, **LOGIN) is None

@@ -62,14 +62,15 @@ test-long: $(BOOTSTRAP) ## Matrices, real-time periods and soaks
 ##@ Work on the code
 
 .PHONY: generate
-generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, and the chart's copy of it
+generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the chart's copy of it, docs/api.md
 	@$(RUN) python -m gptservice_operator.api.crd
+	@$(RUN) python -m gptservice_operator.api.reference docs/api.md
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp crds/*.yaml $(CHART)/files/crds/
 
 .PHONY: verify
 verify: generate lint type ## What a reviewer runs: generated files are current, lint, types, layers
-	@git diff --exit-code -- crds charts || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard -- crds charts)" || { echo "generated files are not committed: git add crds charts" >&2; exit 1; }
+	@git diff --exit-code -- crds charts docs/api.md || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- crds charts docs/api.md)" || { echo "generated files are not committed: git add crds charts docs/api.md" >&2; exit 1; }
 
 .PHONY: fmt
 fmt: $(BOOTSTRAP) ## Format, and fix what can be fixed
@@ -98,6 +99,10 @@ cluster-up: $(BOOTSTRAP) ## An embedded cluster: NAME=demo PROFILE=node|api
 	@$(RUN) python -m e2e.cluster up --name $(NAME) --profile $(PROFILE)
 cluster-down: $(BOOTSTRAP) ## Remove it: NAME=demo
 	@$(RUN) python -m e2e.cluster down --name $(NAME)
+
+.PHONY: bench-api
+bench-api: $(BOOTSTRAP) ## Bytes of the CRDs, that the API server accepts all rules with their bounds, time to parse an object
+	@$(RUN) python -m e2e.bench.bench_api
 
 .PHONY: bench
 bench: ## The benchmarks there are

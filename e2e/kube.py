@@ -62,8 +62,14 @@ class KubeError(Exception):
     """The API server refused; `status` is the HTTP status, `message` its own words."""
 
     def __init__(self, call: str, status: int, body: str) -> None:
+        self.fields: list[str] = []
+        """The fields that it names as wrong."""
         try:
-            self.message = str(json.loads(body)["message"])
+            reply: Any = json.loads(body)
+            self.message = str(reply["message"])
+            details = cast(Object, reply.get("details") or {})
+            causes = cast(list[Object], details.get("causes") or [])
+            self.fields = [str(cause["field"]) for cause in causes if "field" in cause]
         except (ValueError, KeyError, TypeError):
             self.message = body[:500]
         super().__init__(f"{call}: HTTP {status}: {self.message}")
@@ -105,8 +111,15 @@ class Kube:
         """Server-side apply, unknown fields refused, fields of others taken over."""
         name = manifest["metadata"]["name"]
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        # The server reads this as YAML, which has no surrogate pairs: an emoji goes as it is.
         path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace), name)
-        return self.request("PATCH", path, query=query, body=manifest, content_type="application/apply-patch+yaml")
+        return self.request(
+            "PATCH",
+            path,
+            query=query,
+            body=json.dumps(manifest, ensure_ascii=False),
+            content_type="application/apply-patch+yaml",
+        )
 
     def apply_file(self, path: Path, namespace: str = "") -> list[Object]:
         """Apply every document of a file unchanged."""
@@ -116,6 +129,12 @@ class Kube:
         """POST an object."""
         path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace))
         return self.request("POST", path, query={"fieldManager": FIELD_MANAGER}, body=manifest)
+
+    def judge(self, manifest: Object, namespace: str = "") -> Object:
+        """POST an object in a dry run with unknown fields refused; raises KubeError where it would be refused."""
+        path = KINDS[manifest["kind"]].path(self._namespace(manifest, namespace))
+        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
+        return self.request("POST", path, query=query, body=manifest)
 
     def create_many(self, manifests: Iterable[Object]) -> list[Object]:
         """POST objects with 8 threads; their order in time is any, in the result as given."""
@@ -167,10 +186,10 @@ class Kube:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | str | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        """Any call; raises KubeError, NotFoundError among it."""
+        """Any call; raises KubeError, NotFoundError among it. A body that is a text is sent as it is."""
         headers = {"Accept": "application/json", "Content-Type": content_type}
         _, url, headers, _, _ = self._api.param_serialize(
             method, path, header_params=headers, auth_settings=["BearerToken"]
@@ -179,7 +198,7 @@ class Kube:
             method,
             f"{url}?{urlencode(query)}" if query else url,
             headers,
-            None if body is None else dict(body),
+            dict(body) if isinstance(body, Mapping) else body,
             _request_timeout=_TIMEOUT_SECONDS,
         )
         text = cast(bytes, answer.read()).decode()

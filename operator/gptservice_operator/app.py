@@ -23,6 +23,7 @@ from .extract import Entry, Key
 from .listing import Listing
 from .queue import Queue
 from .reconcile import Reconciler
+from .skew import Skew
 from .store import Store
 from .watches import login_traced
 
@@ -44,6 +45,7 @@ class App:
     queue: Queue
     listing: Listing
     cluster: Cluster
+    skew: Skew
     filled: bool = False
 
     def changed(self, kind: kinds.Kind, entry: Entry) -> None:
@@ -82,6 +84,7 @@ class App:
     async def run(self, started: float) -> None:
         """Fill the store, then run passes and resyncs until cancelled."""
         async with asyncio.TaskGroup() as group:
+            await self.skew.refresh(self.cluster)
             group.create_task(self.listing.run())
             await self.listing.filled()
             self._report_filled(time.monotonic() - started)
@@ -97,6 +100,7 @@ class App:
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(self.config.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311  # jitter
+            await self.skew.refresh(self.cluster)
             for kind in kinds.WATCHED:
                 self.listing.request(kind)
             self.wake_all()
@@ -105,7 +109,8 @@ class App:
 def build_app(config: Config, cluster: Cluster) -> App:
     """Put the parts together."""
     store = Store()
-    reconciler = Reconciler(store, cluster, config, now=lambda: datetime.datetime.now(datetime.UTC))
+    skew = Skew()
+    reconciler = Reconciler(store, cluster, config, now=lambda: datetime.datetime.now(datetime.UTC), skew=skew)
 
     async def run_pass(key: Key) -> float | None:
         with metrics.PASS_SECONDS.time():
@@ -125,7 +130,7 @@ def build_app(config: Config, cluster: Cluster) -> App:
     )
     app: App
     listing = Listing(store, cluster, changed=lambda kind, entry: app.changed(kind, entry))
-    app = App(config, store, queue, listing, cluster)
+    app = App(config, store, queue, listing, cluster, skew)
     return app
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from . import wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -124,4 +125,4 @@ def _of_deployment(deployment: Body) -> Iterator[Cause]:
 
 
 def _cause(reason: Reason, what: str) -> Cause:
-    return Cause(reason, reason.message(what if len(what) <= _MAX_MESSAGE else what[: _MAX_MESSAGE - 1] + "…"))
+    return Cause(reason, reason.message(wording.bounded(wording.settled(what), _MAX_MESSAGE)))

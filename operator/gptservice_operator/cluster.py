@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
@@ -19,6 +20,8 @@ STATUS_MANAGER = "gptservice-operator-status"
 """Field manager of status, apart from the children's so that neither apply prunes the other."""
 
 PAGE_SIZE = 500
+
+_TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
 Body = dict[str, Any]
 
@@ -62,6 +65,14 @@ class Cluster:
             return await self._call("GET", kind, kind.path(namespace, name), verb="get")
         except errors.Absent:
             return None
+
+    async def openapi(self) -> Body:
+        """Return the OpenAPI document of our group, as the API server publishes it to every user.
+
+        Raises:
+            errors.Absent: no CRD of the group is there.
+        """
+        return await self._call("GET", kinds.GPT_SERVICE, f"/openapi/v3/apis/{kinds.API_VERSION}", verb="openapi")
 
     async def list(self, kind: kinds.Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
         """Yield all objects of a kind in all namespaces, page by page, from one consistent view.
@@ -138,7 +149,8 @@ class Cluster:
     async def _send(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
     ) -> tuple[int, Body, str | None]:
-        content_type = "application/apply-patch+yaml" if method == "PATCH" else "application/json"
+        # With a parameter behind it, the client sends the text as it is.
+        content_type = "application/apply-patch+yaml; charset=utf-8" if method == "PATCH" else "application/json"
         headers = {"Accept": "application/json", "Content-Type": content_type}
         _, url, headers, _, _ = await self._api.param_serialize(
             method, path, header_params=headers, auth_settings=["BearerToken"]
@@ -146,9 +158,18 @@ class Cluster:
         if query:
             url += "?" + urlencode(query)
         async with asyncio.timeout(self._timeout):
-            response = await self._api.call_api(method, url, headers, body)
+            response = await self._api.call_api(method, url, headers, None if body is None else encoded(body))
             text = await response.read()
         return response.status, _parsed(text, response.status), response.headers.get("Retry-After")
+
+
+def encoded(body: Mapping[str, Any]) -> str:
+    """Return the JSON of an object in the form that the API server's YAML parser reads, too.
+
+    It knows no surrogate pairs, as JSON escapes an emoji, and takes no control characters that are not escaped.
+    """
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return _TO_ESCAPE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _parsed(text: bytes, status: int) -> Body:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .api.base import QUANTITY_PATTERN
+from .api.words import QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")

@@ -1,8 +1,8 @@
 """Whether a manifest is contained in a live object, by the merge keys of Kubernetes' own schemas."""
 
-import re
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, cast
+
+from .api.quantity import stored
 
 Map = dict[str, Any]
 Items = list[Any]
@@ -18,16 +18,7 @@ _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "volumes": ("name",),
 }
 _PORT_KEYS = (("containerPort", "protocol"), ("port", "protocol"))
-_MILLI = Decimal("0.001")
 _QUANTITY_FIELDS = frozenset({"limits", "requests", "capacity"})
-
-_SUFFIXES = {
-    "": Decimal(1), "m": Decimal("0.001"), "k": Decimal(10) ** 3, "M": Decimal(10) ** 6, "G": Decimal(10) ** 9,
-    "T": Decimal(10) ** 12, "P": Decimal(10) ** 15, "E": Decimal(10) ** 18, "Ki": Decimal(2) ** 10,
-    "Mi": Decimal(2) ** 20, "Gi": Decimal(2) ** 30, "Ti": Decimal(2) ** 40, "Pi": Decimal(2) ** 50,
-    "Ei": Decimal(2) ** 60,
-}  # fmt: skip
-_QUANTITY = re.compile(r"^([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
 
 
 def contains(live: Any, wanted: Any, field: str = "") -> bool:
@@ -58,7 +49,7 @@ def _map_contains(live: Map, wanted: Map, field: str) -> bool:
 
 def _same(live: Any, wanted: Any, *, parent: str, field: str) -> bool:
     if field == "sizeLimit" or parent in _QUANTITY_FIELDS:
-        return quantity(live) == quantity(wanted)
+        return stored(live) == stored(wanted)
     return contains(live, wanted, field)
 
 
@@ -79,15 +70,3 @@ def _merge_keys(field: str, items: Items) -> tuple[str, ...] | None:
     if field == "ports":
         return next((keys for keys in _PORT_KEYS if all(keys[0] in item for item in items)), None)
     return _MERGE_KEYS.get(field)
-
-
-def quantity(text: Any) -> Decimal | str:
-    """Return a Kubernetes quantity as a number, so that ``1000m`` equals ``1``; the text itself if it is none."""
-    match = _QUANTITY.match(str(text))
-    if match is None or match[2] not in _SUFFIXES:
-        return str(text)
-    try:
-        value = Decimal(match[1]) * _SUFFIXES[match[2]]
-        return value.quantize(_MILLI, rounding=ROUND_CEILING)  # as the API server does when it stores one
-    except InvalidOperation:
-        return str(text)

@@ -9,3 +9,8 @@ QUEUE_LENGTH = Gauge("gptservice_operator_queue_length", "Services that wait for
 STORE_OBJECTS = Gauge("gptservice_operator_store_objects", "Objects in the store.", ["kind"])
 STORE_FILLED = Gauge("gptservice_operator_store_filled_seconds", "Seconds from start until the store was filled.")
 LAST_PASS = Gauge("gptservice_operator_last_pass_timestamp_seconds", "When the last pass ended, in Unix time.")
+SCHEMA_MISSING = Gauge(
+    "gptservice_operator_schema_missing_fields",
+    "Fields of this version that the cluster's CRD does not have.",
+    ["kind"],
+)

@@ -4,7 +4,7 @@ import hashlib
 import re
 from typing import Any
 
-from .api import kinds
+from .api import kinds, v1
 from .api.body import Body, entries
 
 MANAGER = "gptservice-operator"
@@ -18,13 +18,28 @@ FINALIZER = f"{kinds.GROUP}/unused"
 
 SERVICE_LABEL = "gptservice-name"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+PRIORITY_ANNOTATION = "inference.ai/priority"
+"""Annotation of the pods: the service's priority in lower case."""
+
+LABEL_INSTANCE = "app.kubernetes.io/instance"
 WATCH_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGER}"
+
+_RESERVED_DOMAINS = (
+    f"{kinds.GROUP}/",
+    "inference.ai/",
+    "argocd.argoproj.io/",
+    "kubectl.kubernetes.io/",
+    "deployment.kubernetes.io/",
+)
+_RESERVED_LABELS = frozenset(
+    {"app.kubernetes.io/name", LABEL_MANAGED_BY, LABEL_INSTANCE, SERVICE_LABEL, "pod-template-hash"}
+)
 
 _DNS_LABEL = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
 _SUFFIX_ROOM = len("-xxxxxxxx")
 _LIMIT = 63
 
-MAX_SERVICE_NAME = _LIMIT
+MAX_SERVICE_NAME = v1.MAX_NAME
 """Longest name of a GPTService: it is a label's value."""
 
 
@@ -70,6 +85,11 @@ def labels(service_name: str) -> dict[str, str]:
     of an application that has the service's name.
     """
     return {**selector(service_name), LABEL_MANAGED_BY: MANAGER}
+
+
+def is_reserved(key: str) -> bool:
+    """Return whether a label or annotation is never taken over from a user: ours, kubectl's or Argo CD's."""
+    return key in _RESERVED_LABELS or key.startswith(_RESERVED_DOMAINS)
 
 
 def selector_text(service_name: str) -> str:

@@ -3,18 +3,22 @@
 import datetime
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from . import errors, extract, names, observe, plan, render, resolve, status
+from . import errors, extract, names, observe, parse, plan, render, resolve, status, wording
 from .api import conditions, kinds
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
 from .extract import Key
 from .render.resolved import Refusal, Resolved
+from .skew import Skew
 from .store import Snapshot, Store
 
 logger = logging.getLogger(__name__)
+
+MAX_API_MESSAGE = 1024
+"""What of the API server's words goes into a condition, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Reconciler:
     config: Config
     now: Callable[[], datetime.datetime]
     """The wall clock, with a time zone."""
+    skew: Skew = field(default_factory=Skew)
+    """What the cluster's CRDs lack."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -106,9 +112,10 @@ class Reconciler:
             failure=_cause(failures),
             deployment=deployment.body if deployment and deployment.controller_uid == metadata["uid"] else None,
             pods=latest.pods,
+            warnings=self.skew.warnings(),
         )
-        wanted = status.compute(facts, self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        if not status.is_news(wanted, begun.service.get("status")):
+        wanted = self.skew.storable(status.compute(facts, self.now().strftime("%Y-%m-%dT%H:%M:%SZ")))
+        if not status.is_news(wanted, begun.service):
             return
         try:
             namespace, name = key
@@ -123,7 +130,7 @@ class NameTakenError(errors.Conflict):
 
 
 def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
-    spec = resolve.parse(snapshot.service)
+    spec = parse.parse(snapshot.service)
     if isinstance(spec, Refusal):
         return spec
     return resolve.resolve(snapshot.service, spec, snapshot.models, config)
@@ -132,7 +139,7 @@ def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:
     """Return the gravest failure as a condition's reason; a network failure is none, it says nothing of the service."""
     for error in failures:
-        text = str(error)
+        text = wording.bounded(wording.settled(str(error)), MAX_API_MESSAGE)
         if isinstance(error, NameTakenError):
             return Cause(conditions.NAME_CONFLICT, conditions.NAME_CONFLICT.message(text))
         if isinstance(error, errors.Invalid):

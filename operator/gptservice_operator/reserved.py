@@ -1,5 +1,6 @@
 """Engine arguments and environment variables that belong to the operator, each with its reason."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 _ENGINE_ARGS: dict[str, str] = {
@@ -78,6 +79,42 @@ def _why_reserved(flag: str) -> str | None:
         if name.startswith(prefix) or prefix.startswith(name):
             return why
     return None
+
+
+_PARALLEL_FLAGS = {
+    "--tensor-parallel-size": "tp", "-tp": "tp", "--pipeline-parallel-size": "pp", "-pp": "pp",
+}  # fmt: skip
+_SHORTEST_PARALLEL_FLAG = len("--te")
+
+
+def parallel_conflict(args: Sequence[str], gpus: int) -> str | None:
+    """Return what is wrong with the parallelism that the arguments ask for; None if it uses exactly the GPUs there are.
+
+    On the CPU (``gpus`` 0) any parallelism is taken.
+    """
+    sizes = {"tp": str(gpus), "pp": "1"}
+    given = [(position, kind) for position, arg in enumerate(args) if (kind := _parallel_kind(arg)) is not None]
+    for position, kind in given:
+        _, separator, value = args[position].partition("=")
+        sizes[kind] = value if separator else next(iter(args[position + 1 : position + 2]), "")
+    if not given or gpus == 0:
+        return None
+    written = f"tensor parallel size {sizes['tp']!r}, pipeline parallel size {sizes['pp']!r}"
+    if not all(re.fullmatch("[1-9][0-9]{0,3}", size) for size in sizes.values()):
+        return f"{written}: both must be whole numbers"
+    if int(sizes["tp"]) * int(sizes["pp"]) != gpus:
+        return f"{written}: their product must be gpu.count, which is {gpus}; without the arguments it is"
+    return None
+
+
+def _parallel_kind(arg: str) -> str | None:
+    written = arg.partition("=")[0]
+    if not written.startswith("--"):
+        return _PARALLEL_FLAGS.get(written)
+    flag = written.replace("_", "-").lower()
+    if len(flag) < _SHORTEST_PARALLEL_FLAG:
+        return None
+    return next((kind for known, kind in _PARALLEL_FLAGS.items() if known.startswith(flag)), None)
 
 
 def refused_env(env: Sequence[str]) -> Iterator[str]:

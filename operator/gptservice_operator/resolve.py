@@ -7,19 +7,21 @@ from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import names, reserved
+from . import advice, names, reserved
 from .api import conditions, v1
 from .api.conditions import Reason
 from .api.engine import Gpu, Resources
+from .api.exposure import ServiceSpec
+from .api.rollout import is_zero
 from .api.scheduling import Scheduling
 from .config import Config
-from .render.resolved import Refusal, Resolved, ResolvedGpu, Source
+from .parse import explain
+from .render.resolved import Exposure, PodDetails, Refusal, Resolved, ResolvedGpu, ResolvedRollout, Source
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
+DEFAULT_SERVICE_ACCOUNT = "default"
+DEFAULT_PORT = 80
 SERVED_SCHEMES = ("pvc://", "file://")
-
-_UNION_BRANCHES = frozenset({"str", "int", "constrained-str", "constrained-int"})
-_MAX_EXPLAINED = 5
 
 T = TypeVar("T")
 
@@ -30,27 +32,6 @@ class RefusedError(Exception):
     def __init__(self, reason: Reason, what: str) -> None:
         super().__init__(what)
         self.refusal = Refusal(reason, reason.message(what))
-
-
-def parse(body: Mapping[str, Any]) -> v1.GPTServiceSpec | Refusal:
-    """Parse a stored object's spec; the cluster's CRD may be older than this operator and let more through."""
-    if len(body["metadata"]["name"]) > names.MAX_SERVICE_NAME:
-        what = f"metadata.name: must be no more than {names.MAX_SERVICE_NAME} characters: it becomes a label"
-        return Refusal(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(what))
-    try:
-        return v1.GPTServiceSpec.model_validate(body.get("spec") or {})
-    except ValidationError as error:
-        return Refusal(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(explain(error, "spec")))
-
-
-def explain(error: ValidationError, root: str) -> str:
-    """Say which fields are wrong and why, for people: ``spec.gpu.count: Input should be ...``."""
-    by_path: dict[str, str] = {}
-    for issue in error.errors(include_url=False, include_input=False):
-        # pydantic adds the name of the union's branch to the path.
-        parts = [str(part) for part in issue["loc"] if part not in _UNION_BRANCHES]
-        by_path.setdefault(".".join([root, *parts]), issue["msg"].removeprefix("Value error, "))
-    return "; ".join(f"{path}: {message}" for path, message in list(by_path.items())[:_MAX_EXPLAINED])
 
 
 def resolve(
@@ -65,23 +46,27 @@ def resolve(
         config: the operator's configuration.
     """
     try:
-        return _resolve(body["metadata"], spec, models, config)
+        return _resolve(body, spec, models, config)
     except RefusedError as refused:
         return refused.refusal
 
 
 def _resolve(
-    metadata: Mapping[str, Any],
+    body: Mapping[str, Any],
     spec: v1.GPTServiceSpec,
     models: Mapping[str, Mapping[str, Any]],
     config: Config,
 ) -> Resolved:
+    metadata = body["metadata"]
     entry = _catalogue_entry(spec, models)
     uri = entry.uri if entry is not None else str(spec.model)
     env = tuple(spec.engine.env or ()) if spec.engine else ()
     args = _engine_args(spec, entry)
     _refuse(reserved.refused_env([variable.name for variable in env]))
     requests, limits = _resources(spec.resources, config)
+    gpu = _gpu(spec.gpu, entry.gpu if entry is not None else None)
+    if (conflict := reserved.parallel_conflict(args, gpu.count)) is not None:
+        raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, f"spec.engine.args: {conflict}")
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -89,11 +74,11 @@ def _resolve(
         source=_source(uri, "spec.model" if entry is None else f"GPTModel {_model_name(spec)}: spec.uri"),
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
-        strategy=spec.upgrade_strategy or "RollingUpdate",
+        rollout=_rollout(spec),
         max_tokens=spec.max_tokens,
         context_length=_first(spec.context_length, entry.context_length if entry is not None else None),
         max_inflight_requests=spec.max_inflight_requests,
-        gpu=_gpu(spec.gpu, entry.gpu if entry is not None else None),
+        gpu=gpu,
         requests=requests,
         limits=limits,
         image=(spec.engine and spec.engine.image) or config.runtime_image,
@@ -101,10 +86,51 @@ def _resolve(
         engine_args=args,
         env=env,
         scheduling=spec.scheduling or Scheduling(),
+        pod=_pod_details(spec),
+        exposure=_exposure(spec.service or ServiceSpec()),
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
+        warnings=(*advice.of_service(body), *_catalogue_warnings(spec, models)),
     )
+
+
+def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
+    """A bound that is absent beside the other is 0, or 1 where both would be 0."""
+    surge = spec.rollout.max_surge if spec.rollout is not None else None
+    unavailable = spec.rollout.max_unavailable if spec.rollout is not None else None
+    if surge is None and unavailable is None:
+        one_pod = spec.cache is not None and spec.cache.one_pod_at_a_time
+        surge, unavailable = (0, 1) if one_pod else (1, 0)
+    if surge is None:
+        surge = 1 if is_zero(unavailable) else 0
+    if unavailable is None:
+        unavailable = 1 if is_zero(surge) else 0
+    return ResolvedRollout(spec.upgrade_strategy or "RollingUpdate", surge, unavailable)
+
+
+def _taken_over(given: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (given or {}).items() if not names.is_reserved(key)}
+
+
+def _pod_details(spec: v1.GPTServiceSpec) -> PodDetails:
+    priority = {names.PRIORITY_ANNOTATION: spec.priority.lower()} if spec.priority is not None else {}
+    return PodDetails(
+        labels=_taken_over(spec.pod_labels),
+        annotations={**_taken_over(spec.pod_annotations), **priority},
+        service_account_name=spec.service_account_name or DEFAULT_SERVICE_ACCOUNT,
+        image_pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
+    )
+
+
+def _exposure(k8s_service: ServiceSpec) -> Exposure:
+    annotations = _taken_over(k8s_service.annotations)
+    return Exposure(k8s_service.type or "ClusterIP", k8s_service.port or DEFAULT_PORT, annotations)
+
+
+def _catalogue_warnings(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    name = _model_name(spec)
+    return tuple(advice.of_model(name, models[name])) if name is not None else ()
 
 
 def _model_name(spec: v1.GPTServiceSpec) -> str | None:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import causes, names
+from . import causes, names, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
 from .causes import Cause
-from .render import service as k8s_service
 from .render.resolved import Refusal, Resolved
+
+_MAX_WARNINGS = 24
+MAX_MESSAGE = 4096
+"""Longest message of a condition, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,8 @@ class Facts:
     deployment: Body | None
     """The live Deployment, if it is ours."""
     pods: Sequence[Body]
+    warnings: Sequence[str] = ()
+    """What does not stop the service, beyond what was found when it was resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     old = section(facts.service, "status")
     status: dict[str, Any] = {
         "phase": phase(listed, counts.ready),
-        "conditions": [_stamped(condition, old, generation, now) for condition in listed],
+        "conditions": [_stamped(condition, facts.service, generation, now) for condition in listed],
         "observedGeneration": generation,
         "replicas": counts.replicas,
         "readyReplicas": counts.ready,
@@ -79,9 +84,9 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     return {**status, "lastSyncTime": now}
 
 
-def is_news(status: Body, live: Body | None) -> bool:
-    """Return whether a status has to be written; the time of the pass alone is no reason."""
-    return _without_time(status) != _without_time(live or {})
+def is_news(status: Body, service: Body) -> bool:
+    """Return whether a service's status has to be written; the time of the pass alone is no reason."""
+    return _without_time(status) != _without_time(section(service, "status"))
 
 
 def _without_time(status: Body) -> dict[str, Any]:
@@ -90,7 +95,7 @@ def _without_time(status: Body) -> dict[str, Any]:
 
 def endpoint(resolved: Resolved) -> str:
     """Return the URL of the OpenAI API inside the cluster."""
-    return f"http://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{k8s_service.PORT}"
+    return f"http://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{resolved.exposure.port}"
 
 
 def _effective(resolved: Resolved) -> dict[str, Any]:
@@ -134,7 +139,7 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
         conditions.INVALID_SPEC,
     ):
         return _refused(facts.failure.reason, facts.failure.message, counts)
-    accepted: _Condition = (conditions.ACCEPTED, True, conditions.ACCEPTED_OK, "the spec is valid")
+    accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
     if counts.desired == 0:
         return [accepted, *_stopped(facts.failure)]
     cause = facts.failure or causes.find(facts.pods, facts.deployment)
@@ -151,6 +156,15 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
         (conditions.DEGRADED, True, cause.reason, cause.message) if failing else _not_degraded(),
         (conditions.READY, False, cause.reason, message),
     ]
+
+
+def _accepted(warnings: Sequence[str]) -> _Condition:
+    if not warnings:
+        return conditions.ACCEPTED, True, conditions.ACCEPTED_OK, "the spec is valid"
+    listed = "; ".join(warnings[:_MAX_WARNINGS])
+    more = f"; and {len(warnings) - _MAX_WARNINGS} more" if len(warnings) > _MAX_WARNINGS else ""
+    reason = conditions.ACCEPTED_WITH_WARNINGS
+    return conditions.ACCEPTED, True, reason, reason.message(listed + more)
 
 
 def _refused(reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
@@ -205,16 +219,16 @@ def phase(listed: Sequence[_Condition], ready: int) -> str:
     return "Ready" if holds[conditions.READY] else "Progressing"
 
 
-def _stamped(condition: _Condition, old: Body, generation: int, now: str) -> dict[str, Any]:
+def _stamped(condition: _Condition, service: Body, generation: int, now: str) -> dict[str, Any]:
     """The transition time moves only when the condition's status does."""
     kind, holds, reason, message = condition
     status = "True" if holds else "False"
-    before = first(entries(old, "conditions"), type=kind)
+    before = first(entries(service, "status", "conditions"), type=kind)
     return {
         "type": kind,
         "status": status,
         "reason": reason.name,
-        "message": message,
+        "message": wording.bounded(wording.without(message, wording.env_values(service)), MAX_MESSAGE),
         "observedGeneration": generation,
-        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == status else now,
+        "lastTransitionTime": (before.get("status") == status and before.get("lastTransitionTime")) or now,
     }

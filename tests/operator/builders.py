@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, cast
 
-from gptservice_operator import extract, names, plan, resolve
+from gptservice_operator import extract, names, parse, plan, resolve
 from gptservice_operator.api import kinds
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal, Resolved
@@ -56,7 +56,7 @@ def gpt_model(name: str = "gpt-4-turbo", **spec: Any) -> Body:
 
 def decide(body: Body, *models: Body, settings: Config | None = None) -> Resolved | Refusal:
     """Parse and resolve a service as a pass does."""
-    spec = resolve.parse(body)
+    spec = parse.parse(body)
     if isinstance(spec, Refusal):
         return spec
     catalogue = {model["metadata"]["name"]: model for model in models}

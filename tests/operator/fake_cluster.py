@@ -40,6 +40,8 @@ class FakeCluster:
         default_factory=dict[tuple[str, str], errors.OperatorError]
     )
     """By verb (get, list, apply, status) and kind: what such a call raises."""
+    document: Body = field(default_factory=dict[str, Any])
+    """What it publishes of our schemas."""
     version: int = 100
     made: int = 0
 
@@ -114,6 +116,10 @@ class FakeCluster:
             raise errors.Conflict("apply GPTService: Precondition failed: UID in precondition")
         self.writes.append(Write("GPTService/status", name, uid, dict(status)))
         return copy.deepcopy(self.add({**old, "status": dict(status)}))
+
+    async def openapi(self) -> Body:
+        self._may_fail("openapi", kinds.GPT_SERVICE)
+        return self.document
 
     async def close(self) -> None:
         pass

@@ -146,4 +146,18 @@ CASES: dict[str, Case] = {
         ),
         settings=builders.config(runtime_cpu="2", runtime_memory="6Gi", runtime_image_pull_policy="Always"),
     ),
+    "exposed": Case(
+        {
+            "model": "pvc://models/m",
+            "replicas": 2,
+            "rollout": {"maxSurge": "25%", "maxUnavailable": 1},
+            "service": {"type": "LoadBalancer", "port": 8080, "annotations": {"example.com/scheme": "internal"}},
+            "podLabels": {"team": "a", "app.kubernetes.io/instance": "argo-app", "gptservice-name": "other"},
+            "podAnnotations": {"example.com/note": "x", "argocd.argoproj.io/tracking-id": "y"},
+            "serviceAccountName": "serving",
+            "imagePullSecrets": [{"name": "registry"}, {"name": "mirror"}],
+            "priority": "High",
+        }
+    ),
+    "one-pod-cache": Case({"model": "pvc://models/m", "cache": {"size": "10Gi"}}),
 }

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 from prometheus_client import REGISTRY
 
 from gptservice_operator import errors
 from gptservice_operator.api import kinds
-from gptservice_operator.cluster import PAGE_SIZE, STATUS_MANAGER, Cluster
+from gptservice_operator.cluster import PAGE_SIZE, STATUS_MANAGER, Cluster, encoded
 from tests.operator.builders import Body
 from tests.operator.conftest import TOKEN, Kubeconfig, use_kubeconfig
 
@@ -157,7 +158,7 @@ class TestWhatIsSent:
         assert await cluster.apply(DEPLOYMENT, manager="gptservice-operator") == reply
         assert (api.request.method, api.request.path) == ("PATCH", "/apis/apps/v1/namespaces/team-a/deployments/chat")
         assert api.request.query == {"fieldManager": "gptservice-operator", "force": "true"}
-        assert api.request.headers["Content-Type"] == "application/apply-patch+yaml"
+        assert api.request.headers["Content-Type"] == "application/apply-patch+yaml; charset=utf-8"
         assert api.request.body == DEPLOYMENT
 
     async def test_apply_with_a_uid_demands_that_very_object(self, cluster: Cluster, api: ApiServer) -> None:
@@ -352,6 +353,21 @@ async def test_without_access_to_a_cluster_it_says_what_it_looked_for(kubeconfig
     kubeconfig("http://127.0.0.1:1").unlink()
     with pytest.raises(errors.Waiting, match="no access to a cluster: no service account, and KUBECONFIG"):
         await Cluster.connect(user_agent="x", request_timeout=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        pytest.param("plain", '"plain"', id="ASCII"),
+        pytest.param("\U0001f642", '"\U0001f642"', id="an emoji goes as it is: YAML has no surrogate pairs"),
+        pytest.param("\x7f\x85\u2028", '"\\u007f\\u0085\\u2028"', id="control characters are escaped"),
+        pytest.param("\\ud83d", '"\\\\ud83d"', id="what only looks like an escape stays"),
+    ],
+)
+async def test_an_apply_is_json_that_a_yaml_parser_reads(text: str, sent: str) -> None:
+    text_sent = encoded({"a": text})
+    assert text_sent == f'{{"a":{sent}}}'
+    assert json.loads(text_sent) == yaml.safe_load(text_sent) == {"a": text}
 
 
 class TestCounting:

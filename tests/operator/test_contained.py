@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptservice_operator.contained import contains, quantity
+from gptservice_operator.api.quantity import stored
+from gptservice_operator.contained import contains
 
 Map = dict[str, Any]
 
@@ -228,7 +229,7 @@ def test_a_changed_value_is_a_difference(body: Map, data: st.DataObject) -> None
     ],
 )
 def test_equal_quantities(one: Any, other: Any) -> None:
-    assert quantity(one) == quantity(other)
+    assert stored(one) == stored(other)
 
 
 @pytest.mark.parametrize(
@@ -241,4 +242,4 @@ def test_equal_quantities(one: Any, other: Any) -> None:
     ],
 )
 def test_unequal_quantities(one: Any, other: Any) -> None:
-    assert quantity(one) != quantity(other)
+    assert stored(one) != stored(other)

@@ -109,3 +109,38 @@ def test_a_reserved_variable_is_refused_with_its_name_and_a_reason(name: str) ->
 )
 def test_other_variables_pass(name: str) -> None:
     assert list(reserved.refused_env([name])) == []
+
+
+class TestParallelism:
+    @pytest.mark.parametrize(
+        ("args", "gpus"),
+        [
+            pytest.param([], 2, id="none given"),
+            pytest.param(["--tensor-parallel-size", "2"], 2, id="that of the GPUs"),
+            pytest.param(["-tp=2"], 2, id="the alias"),
+            pytest.param(["--tensor_parallel_size=2", "-pp", "2"], 4, id="a product that fits"),
+            pytest.param(["--tensor-parallel-size=1", "--tensor-parallel-size=4"], 4, id="the last one counts"),
+            pytest.param(["--tensor-parallel-size=8"], 0, id="anything on the CPU"),
+            pytest.param(["--tokenizer=x", "--t"], 1, id="other arguments"),
+        ],
+    )
+    def test_what_fits_is_taken(self, args: list[str], gpus: int) -> None:
+        assert reserved.parallel_conflict(args, gpus) is None
+
+    @pytest.mark.parametrize(
+        ("args", "gpus"),
+        [
+            pytest.param(["--tensor-parallel-size=4"], 2, id="too many"),
+            pytest.param(["--tensor-parallel-size", "1"], 2, id="too few"),
+            pytest.param(["-tp", "2"], 1, id="the alias"),
+            pytest.param(["--tensor-par=4"], 2, id="an abbreviation"),
+            pytest.param(["--pipeline-parallel-size=2"], 2, id="a pipeline beside the default"),
+            pytest.param(["--tensor-parallel-size"], 2, id="without a value"),
+            pytest.param(["--tensor-parallel-size=all"], 2, id="no number"),
+            pytest.param(["--tensor-parallel-size=0"], 2, id="none"),
+        ],
+    )
+    def test_what_does_not_is_told_with_the_numbers(self, args: list[str], gpus: int) -> None:
+        told = reserved.parallel_conflict(args, gpus)
+        assert told is not None
+        assert "tensor parallel size" in told

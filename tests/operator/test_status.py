@@ -1,5 +1,6 @@
 """The status, as a function of what was decided and observed: every phase with its five conditions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -43,14 +44,15 @@ def facts(
     failure: Cause | None = None,
     live: Body | None = None,
     pods: list[Body] | None = None,
-    old: Body | None = None,
+    old: Any = None,
     generation: int = 4,
+    warnings: Sequence[str] = (),
 ) -> Facts:
     body = builders.service(spec={**SPEC, **(spec or {})}, generation=generation)
     if old is not None:
         body["status"] = old
     decided = builders.decide(body) if resolved is None else resolved
-    return Facts(service=body, resolved=decided, failure=failure, deployment=live, pods=pods or [])
+    return Facts(service=body, resolved=decided, failure=failure, deployment=live, pods=pods or [], warnings=warnings)
 
 
 def holds(computed: Body) -> str:
@@ -335,11 +337,11 @@ class TestNews:
         before = status.compute(facts(live=deployment(**READY)), EARLIER)
         after = status.compute(facts(live=deployment(**READY), old=before), NOW)
         assert after["lastSyncTime"] == NOW
-        assert not status.is_news(after, before)
+        assert not status.is_news(after, {"status": before})
 
     @pytest.mark.parametrize("old", [None, {}])
     def test_the_first_status_is(self, old: Body | None) -> None:
-        assert status.is_news(status.compute(facts(), NOW), old)
+        assert status.is_news(status.compute(facts(), NOW), {"status": old})
 
     @pytest.mark.parametrize(
         ("known", "later"),
@@ -352,7 +354,7 @@ class TestNews:
     )
     def test_a_change_is(self, known: dict[str, Any], later: dict[str, Any]) -> None:
         before = status.compute(facts(**known), EARLIER)
-        assert status.is_news(status.compute(facts(**later, old=before), NOW), before)
+        assert status.is_news(status.compute(facts(**later, old=before), NOW), {"status": before})
 
 
 def test_a_spec_with_a_wrong_type_of_replicas_is_no_crash() -> None:
@@ -365,3 +367,31 @@ def test_a_failing_write_outranks_what_pods_say() -> None:
     known = facts(failure=cause(conditions.QUOTA_EXCEEDED), pods=[LOADING], live=deployment())
     assert causes.find(known.pods, known.deployment) is not None
     assert reason(status.compute(known, NOW)) == "QuotaExceeded"
+
+
+class TestWarnings:
+    def test_they_are_the_message_of_accepted_and_change_nothing_else(self) -> None:
+        plain = status.compute(facts(live=deployment(**READY)), NOW)
+        warned = status.compute(facts(live=deployment(**READY), warnings=["one", "two"]), NOW)
+        (accepted,) = [one for one in warned["conditions"] if one["type"] == "Accepted"]
+        assert (accepted["status"], accepted["reason"]) == ("True", "AcceptedWithWarnings")
+        assert accepted["message"].startswith("one; two. ")
+        assert warned["phase"] == plain["phase"]
+        assert warned["conditions"][1:] == plain["conditions"][1:]
+
+    def test_hundreds_are_bounded(self) -> None:
+        warned = status.compute(facts(warnings=[f"warning {number} " + "x" * 300 for number in range(500)]), NOW)
+        assert len(warned["conditions"][0]["message"]) <= status.MAX_MESSAGE
+
+
+@pytest.mark.parametrize("old", ["text", [], {"conditions": "x"}, {"conditions": ["x", {"type": "Ready"}]}, None])
+def test_a_stored_status_of_any_shape_is_no_crash(old: Any) -> None:
+    computed = status.compute(facts(old=old), NOW)
+    assert status.is_news(computed, {"status": old})
+
+
+def test_the_value_of_a_variable_is_in_no_message() -> None:
+    spec = {"engine": {"env": [{"name": "A", "value": "hunter2"}]}}
+    failure = Cause(conditions.INVALID_SPEC, 'the API server refused env[0].value: Invalid value: "hunter2"')
+    computed = status.compute(facts(spec, failure=failure), NOW)
+    assert "hunter2" not in str(computed["conditions"])

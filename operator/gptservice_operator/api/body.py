@@ -8,17 +8,21 @@ Body = Mapping[str, Any]
 
 
 def section(body: Body, *path: str) -> dict[str, Any]:
-    """Return the mapping at ``path``; an empty one if it, or anything on the way to it, is absent or null."""
+    """Return the mapping at ``path``; an empty one if there is none, or something else stands there or on the way."""
     value: Any = body
     for part in path:
-        value = cast("Body", value).get(part) or {}
+        value = cast("Body", value).get(part)
+        if not isinstance(value, dict):
+            return {}
     return cast("dict[str, Any]", value)
 
 
 def entries(body: Body, *path: str) -> list[dict[str, Any]]:
-    """Return the list of mappings at ``path``; an empty one if it, or anything on the way to it, is absent."""
+    """Return the mappings in the list at ``path``; none if there is no list."""
     *parents, last = path
-    return cast("list[dict[str, Any]]", section(body, *parents).get(last) or [])
+    value: Any = section(body, *parents).get(last)
+    listed: list[Any] = value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+    return [item for item in listed if isinstance(item, dict)]
 
 
 def first(items: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class Reason:
 
 
 ACCEPTED_OK = Reason("Accepted")
+ACCEPTED_WITH_WARNINGS = Reason("AcceptedWithWarnings", "What is listed does not stop the service")
 INVALID_SPEC = Reason("InvalidSpec", "Mend the field and apply the object again; what runs is left as it is", True)
 UNKNOWN_MODEL = Reason(
     "UnknownModel",

@@ -3,52 +3,93 @@
 The docstrings are the descriptions in the CRDs: ``kubectl explain`` and this file are one text.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
-from .base import SET, ApiModel, Int32, Name, cel, list_map, rules
+from .access import Auth, SecretKeyRef, SecretRef, Tls
+from .autoscaling import Autoscaling
+from .base import SET, ApiModel, Rule, list_map
+from .cache import Cache
 from .engine import Engine, Gpu, ModelEngine, Resources
+from .exposure import DisruptionBudget, Monitoring, NetworkPolicy, ServiceSpec, Tracing
+from .rollout import Rollout
 from .scheduling import Scheduling
+from .status import GPTServiceStatus
+from .uri import ModelName, ModelUri
+from .words import Int32, Labels, Name, PodAnnotations
 
-ModelUri = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=1024,
-        pattern=r"^[^\s]+$",
-        json_schema_extra=rules(cel("!self.contains('..')", "a path must not contain '..'")),
-    ),
-]
-ServedName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,]+$")]
-ServedNames = Annotated[list[ServedName], Field(min_length=1, max_length=16, json_schema_extra=SET)]
+# Printable, no comma, and no '-' in front: it would be taken for a flag.
+ServedName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[!-+.-~][!-+\--~]*$")]
+ServedNames = Annotated[list[ServedName], Field(min_length=1, max_length=16), *SET]
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$", max_length=71)]
+MAX_NAME = 63
 ContextLength = Annotated[int, Field(ge=1, le=16777216)]
-_ONE_MODEL = "exactly one of model and modelRef must be set"
+
+_ONE_POD = (
+    "has(self.cache) && has(self.cache.size) && "
+    "(!has(self.cache.accessModes) || !self.cache.accessModes.exists(m, m == 'ReadWriteMany'))"
+)
 
 
-def _no_parent_path(uri: str | None) -> None:
-    if uri is not None and ".." in uri:
-        raise ValueError("a path must not contain '..'")
+def _one_pod_at_a_time(spec: Any) -> bool:
+    return spec.cache is not None and spec.cache.one_pod_at_a_time
 
 
-def _no_duplicates(names: list[str] | None) -> None:
-    if names is not None and len(set(names)) != len(names):
-        raise ValueError("servedModelNames must not contain a name twice")
+def _most_replicas(spec: Any) -> int:
+    counts: list[int] = [spec.replicas, spec.autoscaling.max_replicas if spec.autoscaling is not None else 1]
+    return max(counts)
+
+
+def _bounded(spec: Any) -> bool:
+    rollout = spec.rollout
+    return rollout is not None and (rollout.max_surge is not None or rollout.max_unavailable is not None)
+
+
+_SPEC_RULES = (
+    Rule(
+        "has(self.model) != has(self.modelRef)",
+        "exactly one of model and modelRef must be set",
+        lambda spec: (spec.model is None) != (spec.model_ref is None),
+    ),
+    Rule(
+        "!(has(self.upgradeStrategy) && self.upgradeStrategy == 'Recreate' && has(self.rollout)) || "
+        "!(has(self.rollout.maxSurge) || has(self.rollout.maxUnavailable))",
+        "rollout.maxSurge and rollout.maxUnavailable cannot be combined with upgradeStrategy Recreate",
+        lambda spec: spec.upgrade_strategy != "Recreate" or not _bounded(spec),
+    ),
+    Rule(
+        f"!({_ONE_POD}) || self.replicas <= 1 && (!has(self.autoscaling) || self.autoscaling.maxReplicas <= 1)",
+        "a cache without access mode ReadWriteMany can be used by one replica only: set replicas (and maxReplicas) "
+        "to 1, or cache.accessModes to [ReadWriteMany]",
+        lambda spec: not _one_pod_at_a_time(spec) or _most_replicas(spec) <= 1,
+    ),
+    Rule(
+        f"!({_ONE_POD}) || !has(self.rollout) || !has(self.rollout.maxSurge)",
+        "rollout.maxSurge needs a cache that two pods can use at a time: set cache.accessModes to [ReadWriteMany]",
+        lambda spec: not _one_pod_at_a_time(spec) or spec.rollout is None or spec.rollout.max_surge is None,
+    ),
+)
+"""One that is added after a release needs optionalOldSelf: else stored objects that break it cannot be edited."""
 
 
 class GPTServiceSpec(ApiModel):
     """What is wanted: a model, how many replicas, and how they run."""
 
-    model_config = ConfigDict(json_schema_extra=rules(cel("has(self.model) != has(self.modelRef)", _ONE_MODEL)))
+    rules: ClassVar[tuple[Rule, ...]] = _SPEC_RULES
 
-    model: ModelUri | None = None
+    model: ModelName | None = None
     """The model: a name of the catalogue (GPTModel), or a uri: pvc://claim/path, file:///path in the image."""
     model_ref: Name | None = None
     """Name of a GPTModel of the catalogue."""
     served_model_names: ServedNames | None = None
     """What clients put into "model"; the model as written and the object's name if absent."""
+    model_digest: Digest | None = None
+    """Digest that the model's files must have, as sha256:… ."""
     replicas: Int32 = 1
-    """Number of pods; 0 stops the service and frees its GPUs."""
+    """Number of pods; 0 stops the service and frees its GPUs. With autoscaling, the count before it acts."""
+    autoscaling: Autoscaling | None = None
+    """Have the number of replicas follow the load."""
     max_tokens: Annotated[int, Field(ge=1, le=16777216)] | None = None
     """Most tokens that one request may generate."""
     context_length: ContextLength | None = None
@@ -57,41 +98,74 @@ class GPTServiceSpec(ApiModel):
     """Most requests that one replica works on at a time; further ones are answered 429. Changed without a restart."""
     upgrade_strategy: Literal["RollingUpdate", "Recreate"] | None = None
     """How a change is rolled out: RollingUpdate loses no request and needs room for one more pod; Recreate does not."""
+    rollout: Rollout | None = None
+    """Details of how a change is rolled out."""
     gpu: Gpu | None = None
     """GPUs of one replica."""
     resources: Resources | None = None
     """CPU, memory and local disk of one replica."""
     engine: Engine | None = None
     """The inference engine."""
+    auth: Auth | None = None
+    """What a client must show; a generated key if absent."""
+    hugging_face_token_secret_ref: SecretKeyRef | None = None
+    """Secret with the token for the Hugging Face hub."""
+    model_credentials_secret_ref: SecretRef | None = None
+    """Secret with the credentials for the model's object store or registry."""
+    decryption_key_secret_ref: SecretKeyRef | None = None
+    """Secret with the key that unwraps the key of encrypted weights."""
+    tls: Tls | None = None
+    """TLS on the serving port."""
+    cache: Cache | None = None
+    """Where downloaded weights are kept."""
+    service: ServiceSpec | None = None
+    """The Kubernetes Service in front of the pods."""
     scheduling: Scheduling | None = None
     """Where pods may run."""
+    pod_labels: Labels | None = None
+    """Further labels of the pods; they never replace the operator's own."""
+    pod_annotations: PodAnnotations | None = None
+    """Further annotations of the pods; they never replace the operator's own."""
+    service_account_name: Name | None = None
+    """ServiceAccount of the pods; its token is not mounted."""
+    image_pull_secrets: Annotated[list[SecretRef], Field(max_length=8), *list_map("name")] | None = None
+    """Secrets with which the runtime image is pulled."""
     startup_timeout_seconds: Annotated[int, Field(ge=10, le=86400)] = 1800
     """Longest time in seconds from a pod's start until the model answers."""
     drain_timeout_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
     """Longest time in seconds that a stopping pod goes on with requests it has begun."""
 
-    @model_validator(mode="after")
-    def _cross_field_rules(self) -> "GPTServiceSpec":
-        if (self.model is None) == (self.model_ref is None):
-            raise ValueError(_ONE_MODEL)
-        _no_parent_path(self.model)
-        _no_duplicates(self.served_model_names)
-        return self
+    priority: Literal["Low", "Normal", "High"] | None = None
+    """How important the service is; also the pods' annotation inference.ai/priority."""
+    disruption_budget: DisruptionBudget | None = None
+    """PodDisruptionBudget of the pods."""
+    network_policy: NetworkPolicy | None = None
+    """NetworkPolicy of the pods."""
+    monitoring: Monitoring | None = None
+    """Who may scrape the pods."""
+    tracing: Tracing | None = None
+    """Traces of requests."""
 
 
 class GPTModelSpec(ApiModel):
     """A catalogue entry: where a model is and how it is best served."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            cel("self == oldSelf", "a GPTModel cannot be changed; make a new one and point modelRef to it")
-        )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self == oldSelf",
+            "a GPTModel cannot be changed: make a new one under another name and point modelRef to it",
+            lambda _: True,
+        ),
     )
 
     uri: ModelUri
     """Where the model is: pvc://claim/path in the service's namespace, or file:///path in the image."""
     served_model_names: ServedNames | None = None
     """What clients put into "model", unless the service says so itself."""
+    digest: Digest | None = None
+    """Digest that the model's files must have, as sha256:… ."""
+    token_secret_ref: SecretKeyRef | None = None
+    """Secret with the hub's token, in the namespace of the service that uses the model."""
     context_length: ContextLength | None = None
     """Most tokens of prompt and answer together."""
     gpu: Gpu | None = None
@@ -99,86 +173,16 @@ class GPTModelSpec(ApiModel):
     engine: ModelEngine | None = None
     """Engine defaults."""
 
-    @model_validator(mode="after")
-    def _cross_field_rules(self) -> "GPTModelSpec":
-        _no_parent_path(self.uri)
-        _no_duplicates(self.served_model_names)
-        return self
-
-
-class Condition(ApiModel):
-    """One aspect of the state, in the form of the Kubernetes API conventions."""
-
-    type: Annotated[str, Field(max_length=316)]
-    """Accepted, Available, Progressing, Degraded or Ready."""
-    status: Literal["True", "False", "Unknown"]
-    """Whether it holds."""
-    reason: Annotated[str, Field(min_length=1, max_length=128)]
-    """Why, as one CamelCase word."""
-    message: Annotated[str, Field(max_length=32768)]
-    """Why, for people, with what to do."""
-    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] | None = None
-    """Generation of the spec that this speaks of."""
-    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-    """When the status last changed."""
-
-
-class Effective(ApiModel):
-    """What the layers (service, catalogue, operator) come to."""
-
-    uri: str | None = None
-    """Where the model is."""
-    image: str | None = None
-    """Runtime image."""
-    gpu_count: int | None = None
-    """GPUs of one replica."""
-    gpu_resource_name: str | None = None
-    """Extended resource that is requested."""
-    served_model_names: list[str] | None = None
-    """What clients put into "model"."""
-    args_hash: str | None = None
-    """Hash of the engine's arguments."""
-
-
-class GPTServiceStatus(ApiModel):
-    """What was observed."""
-
-    phase: Literal["Pending", "Progressing", "Ready", "Degraded", "Stopped"] | None = None
-    """Summary for people; programs read the conditions."""
-    conditions: Annotated[list[Condition], Field(max_length=8, json_schema_extra=list_map("type"))] | None = None
-    """Accepted, Available, Progressing, Degraded and Ready."""
-    observed_generation: Annotated[int, Field(json_schema_extra={"format": "int64"})] | None = None
-    """Generation of the spec that this status speaks of."""
-    replicas: int | None = None
-    """Pods that exist."""
-    ready_replicas: int | None = None
-    """Pods that answer."""
-    available_replicas: int | None = None
-    """Pods that have answered for a while."""
-    updated_replicas: int | None = None
-    """Pods of the newest revision."""
-    selector: str | None = None
-    """Label selector of the pods, for the scale subresource."""
-    endpoint: str | None = None
-    """URL under which the OpenAI API is served inside the cluster."""
-    auth_secret: str | None = None
-    """Secret that holds the API key, where one is asked for."""
-    effective: Effective | None = None
-    """What the layers come to."""
-    last_sync_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """Start of the pass that last had something to say."""
-
 
 class GPTService(ApiModel):
     """A language model served by vLLM behind the OpenAI API."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            cel(
-                "size(self.metadata.name) <= 63",
-                "metadata.name must be no more than 63 characters: it becomes a label of the pods",
-            )
-        )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "size(self.metadata.name) <= 63",
+            "metadata.name must be no more than 63 characters: it becomes a label of the pods",
+            lambda service: len(service.metadata.get("name", "")) <= MAX_NAME,
+        ),
     )
 
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -29,6 +29,7 @@ def render_deployment(resolved: Resolved) -> dict[str, Any]:
 
 
 def _strategy(resolved: Resolved) -> dict[str, Any]:
-    if resolved.strategy == "Recreate":
+    if resolved.rollout.strategy == "Recreate":
         return {"type": "Recreate"}
-    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    bounds = {"maxSurge": resolved.rollout.max_surge, "maxUnavailable": resolved.rollout.max_unavailable}
+    return {"type": "RollingUpdate", "rollingUpdate": bounds}

@@ -35,7 +35,7 @@ def render_pod_template(resolved: Resolved) -> dict[str, Any]:
         security["fsGroup"] = resolved.fs_group
     grace = contract.DRAIN_GAP_SECONDS + resolved.drain_timeout_seconds + contract.GRACE_MARGIN_SECONDS
     return {
-        "metadata": {"labels": names.labels(resolved.name)},
+        "metadata": _metadata(resolved),
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -44,9 +44,21 @@ def render_pod_template(resolved: Resolved) -> dict[str, Any]:
             "initContainers": [_fetch_container(resolved)],
             "containers": [_engine_container(resolved)],
             "volumes": _volumes(resolved),
+            # Always: where it is left out later, the API server brings it back from the field's old name.
+            "serviceAccountName": resolved.pod.service_account_name,
+            **({"imagePullSecrets": secrets} if (secrets := _pull_secrets(resolved)) else {}),
             **_scheduling(resolved),
         },
     }
+
+
+def _metadata(resolved: Resolved) -> dict[str, Any]:
+    labels = {**resolved.pod.labels, **names.labels(resolved.name)}
+    return {"labels": labels, **({"annotations": resolved.pod.annotations} if resolved.pod.annotations else {})}
+
+
+def _pull_secrets(resolved: Resolved) -> list[dict[str, str]]:
+    return [{"name": name} for name in resolved.pod.image_pull_secrets]
 
 
 def _fetch_container(resolved: Resolved) -> dict[str, Any]:

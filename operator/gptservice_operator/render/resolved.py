@@ -35,6 +35,34 @@ class ResolvedGpu:
     product: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedRollout:
+    """How a change reaches the pods; the bounds are numbers or percentages and count for RollingUpdate only."""
+
+    strategy: Literal["RollingUpdate", "Recreate"]
+    max_surge: int | str
+    max_unavailable: int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDetails:
+    """What the user adds to every pod; reserved keys are left out already."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    service_account_name: str
+    image_pull_secrets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """The Kubernetes Service; reserved annotations are left out already."""
+
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"]
+    port: int
+    annotations: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """One service, every field decided."""
@@ -45,7 +73,7 @@ class Resolved:
     source: Source
     served_model_names: tuple[str, ...]
     replicas: int
-    strategy: Literal["RollingUpdate", "Recreate"]
+    rollout: ResolvedRollout
     max_tokens: int | None
     context_length: int | None
     max_inflight_requests: int | None
@@ -57,9 +85,13 @@ class Resolved:
     engine_args: tuple[str, ...]
     env: tuple[EnvVar, ...]
     scheduling: Scheduling
+    pod: PodDetails
+    exposure: Exposure
     startup_timeout_seconds: int
     drain_timeout_seconds: int
     fs_group: int | None
+    warnings: tuple[str, ...]
+    """What the user asked for and does not get, or gets in another way."""
 
     def metadata(self, name: str) -> dict[str, Any]:
         """Return the metadata of a child called ``name``."""

@@ -7,18 +7,16 @@ from gptservice_runtime import contract
 
 from .resolved import Resolved
 
-PORT = 80
-
 
 def render_service(resolved: Resolved) -> dict[str, Any]:
-    """Return the Service. What the API server allocates (cluster IP, families) is left out, so it stays."""
+    """Return the Service. What the API server allocates (cluster IP, families, node ports) is left out, so it stays."""
+    metadata = resolved.metadata(names.k8s_service(resolved.name))
+    if resolved.exposure.annotations:
+        metadata["annotations"] = resolved.exposure.annotations
+    port = {"name": "http", "port": resolved.exposure.port, "protocol": "TCP", "targetPort": contract.ENGINE_PORT}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": resolved.metadata(names.k8s_service(resolved.name)),
-        "spec": {
-            "type": "ClusterIP",
-            "selector": names.selector(resolved.name),
-            "ports": [{"name": "http", "port": PORT, "protocol": "TCP", "targetPort": contract.ENGINE_PORT}],
-        },
+        "metadata": metadata,
+        "spec": {"type": resolved.exposure.type, "selector": names.selector(resolved.name), "ports": [port]},
     }

@@ -61,4 +61,4 @@ def _of_list(schema: Schema, value: list[Any], path: str) -> Iterator[str]:
         if len(set(identities)) != len(identities):
             yield path
     for index, item in enumerate(value):
-        yield from problems(schema["items"], item, f"{path}.{index}")
+        yield from problems(schema["items"], item, f"{path}[{index}]")

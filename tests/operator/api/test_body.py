@@ -6,7 +6,9 @@ import pytest
 
 from gptservice_operator.api.body import entries, first, section
 
-BODY: dict[str, Any] = {"spec": {"template": {"metadata": {"labels": {"a": "b"}}}, "list": [{"x": 1}], "nothing": None}}
+BODY: dict[str, Any] = {
+    "spec": {"template": {"metadata": {"labels": {"a": "b"}}}, "list": [{"x": 1}], "nothing": None, "text": "x"}
+}
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,8 @@ BODY: dict[str, Any] = {"spec": {"template": {"metadata": {"labels": {"a": "b"}}
         pytest.param(("status", "conditions", "x"), {}, id="absent on the way"),
         pytest.param(("spec", "nothing"), {}, id="null"),
         pytest.param(("spec", "nothing", "more"), {}, id="null on the way"),
+        pytest.param(("spec", "text"), {}, id="something else"),
+        pytest.param(("spec", "list", "more"), {}, id="something else on the way"),
     ],
 )
 def test_section(path: tuple[str, ...], found: Any) -> None:
@@ -31,6 +35,8 @@ def test_section(path: tuple[str, ...], found: Any) -> None:
         pytest.param(("spec", "other"), [], id="absent"),
         pytest.param(("spec", "nothing"), [], id="null"),
         pytest.param(("status", "list"), [], id="absent on the way"),
+        pytest.param(("spec", "text"), [], id="something else"),
+        pytest.param(("spec", "template"), [], id="a mapping"),
     ],
 )
 def test_entries(path: tuple[str, ...], found: Any) -> None:
@@ -43,3 +49,7 @@ def test_first() -> None:
     assert first(items, type="B", n="3") == {"type": "B", "n": "3"}
     assert first(items, type="C") == {}
     assert first([], type="A") == {}
+
+
+def test_entries_are_mappings() -> None:
+    assert entries({"list": [{"x": 1}, "text", None, ["y"]]}, "list") == [{"x": 1}]

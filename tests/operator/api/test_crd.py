@@ -1,5 +1,6 @@
 """The CRDs: structural, bounded, and those that are committed."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ CRDS = {"gptservices": crd.gptservice_crd(), "gptmodels": crd.gptmodel_crd()}
 EVERY_CRD = pytest.mark.parametrize("plural", CRDS)
 
 ATOMIC_BY_CHOICE = {
-    "args", "matchExpressions", "matchFields", "namespaces", "nodeSelectorTerms",
+    "args", "matchExpressions", "matchFields", "metrics", "namespaces", "nodeSelectorTerms", "policies",
     "preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution",
     "servedModelNames", "tolerations", "values",
 }  # fmt: skip
@@ -135,8 +136,16 @@ def is_explained(part: Schema) -> bool:
     )
 
 
+KUBERNETES_WORDS = re.compile(r"metadata\.name|(limits|requests)\.(cpu|memory|ephemeral-storage)|engine")
+"""Enumerated values that are names of fields and of a container, where Kubernetes' own API has them so."""
+
+
 def has_camel_case_words(part: Schema) -> bool:
-    return all(value[0].isupper() and value.isalnum() for value in part.get("enum", ()))
+    """``true`` alone stands for a union's member without fields."""
+    values = part.get("enum", ())
+    return values == [True] or all(
+        (value[0].isupper() and value.isalnum()) or KUBERNETES_WORDS.fullmatch(value) for value in values
+    )
 
 
 def has_rules_that_say_what_is_wrong(part: Schema) -> bool:

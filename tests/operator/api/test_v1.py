@@ -6,13 +6,14 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from gptservice_operator import resolve
-from gptservice_operator.api import crd, v1
+from gptservice_operator import parse
+from gptservice_operator.api import crd, schema, v1
 from gptservice_operator.api.base import ApiModel
 from gptservice_operator.render.resolved import Refusal
 from tests.operator.api import manifests, structural
-from tests.operator.api.manifests import BAD, GOOD, Bad, Body
+from tests.operator.api.manifests import BAD, GOOD, ROWS, Body, names_field
 
+SPECS = schema.spec_schemas()
 CRDS = {"GPTService": crd.gptservice_crd(), "GPTModel": crd.gptmodel_crd()}
 
 
@@ -24,12 +25,12 @@ def schema_problems(body: Body) -> list[str]:
 def operator_problems(body: Body) -> list[str]:
     """Return the fields that the operator names when it meets such an object."""
     if body["kind"] == "GPTService":
-        outcome = resolve.parse(body)
+        outcome = parse.parse(body)
         return _fields(outcome.message) if isinstance(outcome, Refusal) else []
     try:
         v1.GPTModelSpec.model_validate(body.get("spec") or {})
     except ValidationError as error:
-        return _fields(resolve.explain(error, "spec"))
+        return _fields(parse.explain(error, "spec"))
     return []
 
 
@@ -37,31 +38,45 @@ def _fields(message: str) -> list[str]:
     return [part.partition(": ")[0] for part in message.split("; ")]
 
 
+def test_the_table_is_large_and_its_rows_are_told_apart() -> None:
+    assert len(ROWS) >= 150
+    assert len({row.id for row in ROWS}) == len(ROWS)
+
+
 @pytest.mark.parametrize("name", GOOD)
 def test_good_manifests_are_accepted_by_operator_and_schema(name: str) -> None:
-    assert operator_problems(GOOD[name]) == []
-    assert schema_problems(GOOD[name]) == []
+    body = GOOD[name].body
+    assert operator_problems(body) == []
+    assert schema_problems(body) == []
+    assert list(schema.unknown(SPECS[body["kind"]], body["spec"], "spec")) == []
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", [row.id for row in BAD.values() if row.by != "strict"])
 def test_bad_manifests_are_refused_by_the_operator_at_their_field(name: str) -> None:
-    bad = BAD[name]
-    found = operator_problems(bad.body)
+    row = BAD[name]
+    found = operator_problems(row.body)
     assert found, "the operator accepts it"
-    assert any(path == bad.field or path.startswith(f"{bad.field}.") for path in found), found
+    assert names_field(found[0], row.refused or ""), found
 
 
-@pytest.mark.parametrize(("name", "bad"), [(name, bad) for name, bad in BAD.items() if bad.by == "schema"])
-def test_bad_manifests_are_refused_by_the_schema_at_their_field(name: str, bad: Bad) -> None:
-    found = schema_problems(bad.body)
+@pytest.mark.parametrize("name", [row.id for row in BAD.values() if row.by == "schema"])
+def test_bad_manifests_are_refused_by_the_schema_at_their_field(name: str) -> None:
+    found = schema_problems(BAD[name].body)
     assert found, "the schema accepts it"
-    assert all(path == bad.field or path.startswith(f"{bad.field}.") for path in found), found
+    assert all(names_field(path, BAD[name].refused or "") for path in found), found
 
 
-@pytest.mark.parametrize(("name", "bad"), [(name, bad) for name, bad in BAD.items() if bad.by == "cel"])
-def test_only_a_rule_refuses_what_the_schema_accepts(name: str, bad: Bad) -> None:
+@pytest.mark.parametrize("name", [row.id for row in BAD.values() if row.by == "cel"])
+def test_only_a_rule_refuses_what_the_schema_accepts(name: str) -> None:
     """Else the mark on the manifest is wrong. That the rule refuses it is seen on a real API server."""
-    assert schema_problems(bad.body) == []
+    assert schema_problems(BAD[name].body) == []
+
+
+@pytest.mark.parametrize("name", [row.id for row in BAD.values() if row.by == "strict"])
+def test_an_unknown_field_is_passed_over_and_named(name: str) -> None:
+    row = BAD[name]
+    assert operator_problems(row.body) == []
+    assert list(schema.unknown(SPECS[row.body["kind"]], row.body["spec"], "spec")) == [row.refused]
 
 
 def test_the_fixtures_are_word_for_word_those_that_were_given() -> None:
@@ -84,8 +99,8 @@ spec:
   upgradeStrategy: RollingUpdate     # or Recreate
 """
     assert list(yaml.safe_load_all(given)) == [
-        GOOD["prod-gpt, as it was given"],
-        GOOD["prod-gpt-35, as it was given"],
+        GOOD["prod-gpt, as it was given"].body,
+        GOOD["prod-gpt-35, as it was given"].body,
     ]
 
 
@@ -104,7 +119,7 @@ class TestDefaults:
 
 def test_fields_of_a_newer_version_are_passed_over() -> None:
     spec = {"model": "m", "autoscaling": {"maxReplicas": 3}, "gpu": {"count": 1, "sharing": "MPS"}}
-    assert operator_problems(manifests.service(spec)) == []
+    assert operator_problems(manifests.manifest(spec)) == []
 
 
 def test_what_was_parsed_cannot_be_changed() -> None:

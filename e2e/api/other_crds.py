@@ -1,0 +1,51 @@
+"""Has the cluster serve another CRD for a while: an older, a newer or a lax one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from e2e.kube import Kube, KubeError, Object, wait_until
+from gptservice_operator.api import crd
+
+NAME = "gptservices.ai.example.com"
+_MARK = "x-e2e"
+
+
+def schema_of(definition: Object) -> Object:
+    (version,) = definition["spec"]["versions"]
+    found: Object = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+@contextmanager
+def served(kube: Kube, change: Callable[[Object], None]) -> Iterator[None]:
+    """Serve a changed CRD; afterwards the generated one again."""
+    changed = copy.deepcopy(crd.gptservice_crd())
+    change(changed)
+    try:
+        install(kube, changed, "changed")
+        yield
+    finally:
+        install(kube, crd.gptservice_crd(), "generated")
+
+
+def install(kube: Kube, definition: Object, mark: str) -> None:
+    """Replace the CRD and wait until the API server judges by it: a description tells which one it is."""
+    definition = copy.deepcopy(definition)
+    schema_of(definition)["description"] = f"{_MARK} {mark}"
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{NAME}"
+    live = kube.request("GET", path)
+    definition["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+    kube.request("PUT", path, body=definition)
+    wait_until(lambda: _published(kube), lambda text: text == f"{_MARK} {mark}", f"the {mark} CRD to be published")
+
+
+def _published(kube: Kube) -> str:
+    try:
+        document = kube.request("GET", "/openapi/v3/apis/ai.example.com/v1")
+    except KubeError:
+        return ""
+    schemas = document["components"]["schemas"]
+    return next((s.get("description", "") for name, s in schemas.items() if name.endswith(".GPTService")), "")

@@ -1,0 +1,58 @@
+"""Warnings: what a service asks for and does not get in this version, though it is served."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import names, parse
+from .api import schema
+from .api.body import section
+
+NO_EFFECT: tuple[str, ...] = (
+    "auth",
+    "autoscaling",
+    "cache",
+    "decryptionKeySecretRef",
+    "disruptionBudget",
+    "huggingFaceTokenSecretRef",
+    "modelCredentialsSecretRef",
+    "modelDigest",
+    "monitoring",
+    "networkPolicy",
+    "rollout.autoRollback",
+    "rollout.readyLatencyMilliseconds",
+    "rollout.surgeWaitSeconds",
+    "tls",
+    "tracing",
+)
+"""Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
+
+NO_EFFECT_IN_MODEL: tuple[str, ...] = ("digest", "tokenSecretRef")
+"""The same of a GPTModel."""
+
+_TAKEN_OVER = ("podLabels", "podAnnotations", "service.annotations")
+_MAX_LISTED = 5
+
+
+def of_service(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each thing in a service's own spec that has no effect."""
+    spec = section(body, "spec")
+    for path in NO_EFFECT:
+        if schema.has(spec, path):
+            yield f"spec.{path} has no effect in this version"
+    for path in _TAKEN_OVER:
+        for key in section(spec, *path.split(".")):
+            if names.is_reserved(key):
+                yield f"spec.{path}[{key}] is left out: the key is reserved"
+    unknown = parse.unknown_fields(body)
+    for path in unknown[:_MAX_LISTED]:
+        yield f"{path} is not known to this version of the operator"
+    if len(unknown) > _MAX_LISTED:
+        yield f"{len(unknown) - _MAX_LISTED} further fields are not known to this version of the operator"
+
+
+def of_model(name: str, body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each thing in a catalogue entry that has no effect."""
+    spec = section(body, "spec")
+    for path in NO_EFFECT_IN_MODEL:
+        if schema.has(spec, path):
+            yield f"GPTModel {name}: spec.{path} has no effect in this version"

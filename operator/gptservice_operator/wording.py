@@ -1,0 +1,45 @@
+"""Other people's words in a condition: without what differs each time, without secrets, and not too long."""
+
+import re
+from collections.abc import Iterable
+
+from .api.body import Body, entries
+
+_VARYING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
+    (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}([.,]\d+)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?"), "<time>"),
+    (
+        re.compile(r"(?i)(\b(?:x-)?(?:request|trace|correlation|audit)[-_ ]?id\b[\"']?\s*[:=]?\s*[\"']?)[^\s\"',;)]+"),
+        r"\1<id>",
+    ),
+    (re.compile(r"(?i)\b(back-off) [0-9hms.]+"), r"\1"),
+    # Of a connection, our own port.
+    (re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}):\d+->"), r"\1->"),
+    (re.compile(r"\b0x[0-9a-f]{6,}\b"), "<address>"),
+)
+_SHORTEST_SECRET = 4
+
+
+def settled(text: str) -> str:
+    """Return a text without times, request ids and the like: a steady fault must give a steady message."""
+    for pattern, stands_for in _VARYING:
+        text = pattern.sub(stands_for, text)
+    return text
+
+
+def bounded(text: str, longest: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def env_values(service: Body) -> list[str]:
+    """Return the values of a service's environment variables: people put secrets there."""
+    values = [variable.get("value") for variable in entries(service, "spec", "engine", "env")]
+    return [value for value in values if isinstance(value, str) and len(value) >= _SHORTEST_SECRET]
+
+
+def without(text: str, hidden: Iterable[str]) -> str:
+    """Return a text in which nothing of ``hidden`` is to be read, the longest first."""
+    for value in sorted(hidden, key=len, reverse=True):
+        text = text.replace(value, "***")
+    return text

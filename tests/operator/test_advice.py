@@ -1,0 +1,97 @@
+"""What is accepted and has no effect is said, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from gptservice_operator import advice
+from gptservice_operator.api import schema
+from tests.operator import builders
+from tests.operator.api.manifests import GOOD
+from tests.operator.builders import Body, gpt_model, resolved
+
+
+def warnings(**spec: Any) -> list[str]:
+    return list(advice.of_service(builders.service(spec={"model": "pvc://models/m", **spec})))
+
+
+def test_a_plain_service_has_none() -> None:
+    assert warnings(replicas=3, maxTokens=5, gpu={"count": 1}, rollout={"maxSurge": 1}, podLabels={"a": "b"}) == []
+
+
+EXAMPLES: dict[str, Body] = {
+    "auth": {"auth": {"disabled": True}},
+    "autoscaling": {"autoscaling": {"maxReplicas": 2}},
+    "cache": {"cache": {"size": "1Gi"}},
+    "decryptionKeySecretRef": {"decryptionKeySecretRef": {"name": "s"}},
+    "disruptionBudget": {"disruptionBudget": {}},
+    "huggingFaceTokenSecretRef": {"huggingFaceTokenSecretRef": {"name": "s"}},
+    "modelCredentialsSecretRef": {"modelCredentialsSecretRef": {"name": "s"}},
+    "modelDigest": {"modelDigest": "sha256:" + "0" * 64},
+    "monitoring": {"monitoring": {}},
+    "networkPolicy": {"networkPolicy": {}},
+    "rollout.autoRollback": {"rollout": {"autoRollback": False}},
+    "rollout.readyLatencyMilliseconds": {"rollout": {"readyLatencyMilliseconds": 200}},
+    "rollout.surgeWaitSeconds": {"rollout": {"surgeWaitSeconds": 0}},
+    "tls": {"tls": {"secretName": "s"}},
+    "tracing": {"tracing": {"otlpEndpoint": "http://c:4317"}},
+}
+
+
+@pytest.mark.parametrize("path", advice.NO_EFFECT)
+def test_each_field_without_effect_is_named(path: str) -> None:
+    assert warnings(**EXAMPLES[path]) == [f"spec.{path} has no effect in this version"]
+
+
+@pytest.mark.parametrize("path", [*advice.NO_EFFECT, *advice.NO_EFFECT_IN_MODEL])
+def test_the_table_names_fields_that_there_are(path: str) -> None:
+    kind = "GPTModel" if path in advice.NO_EFFECT_IN_MODEL else "GPTService"
+    part = schema.spec_schemas()[kind]
+    for name in path.split("."):
+        part = part["properties"][name]
+
+
+def test_a_field_without_effect_does_not_change_what_is_rendered() -> None:
+    """But a cache for one pod, which shapes the rollout already."""
+    plain = resolved({"model": "pvc://models/m"})
+    for path, spec in EXAMPLES.items():
+        changed = resolved({"model": "pvc://models/m", **spec})
+        assert path == "cache" or (changed.rollout, changed.pod, changed.env) == (plain.rollout, plain.pod, plain.env)
+
+
+@pytest.mark.parametrize(
+    ("spec", "key"),
+    [
+        pytest.param(
+            {"podLabels": {"app.kubernetes.io/instance": "a"}}, "podLabels[app.kubernetes.io/instance]", id="1"
+        ),
+        pytest.param({"podLabels": {"pod-template-hash": "a"}}, "podLabels[pod-template-hash]", id="2"),
+        pytest.param({"podAnnotations": {"argocd.argoproj.io/tracking-id": "a"}}, "podAnnotations[argocd.", id="3"),
+        pytest.param({"service": {"annotations": {"ai.example.com/x": "a"}}}, "service.annotations[ai.example", id="4"),
+    ],
+)
+def test_a_reserved_key_is_named(spec: Body, key: str) -> None:
+    (told,) = warnings(**spec)
+    assert told.startswith(f"spec.{key}")
+    assert told.endswith("is left out: the key is reserved")
+
+
+def test_many_unknown_fields_are_counted() -> None:
+    told = warnings(**{f"new{number}": 1 for number in range(8)})
+    assert len(told) == 6
+    assert told[0] == "spec.new0 is not known to this version of the operator"
+    assert told[-1].startswith("3 further fields")
+
+
+def test_the_catalogue_s_are_named_with_its_name() -> None:
+    entry = gpt_model("m", digest="sha256:" + "0" * 64, tokenSecretRef={"name": "hub"})
+    assert resolved({"modelRef": "m"}, entry).warnings == (
+        "GPTModel m: spec.digest has no effect in this version",
+        "GPTModel m: spec.tokenSecretRef has no effect in this version",
+    )
+
+
+@pytest.mark.parametrize("name", [row.id for row in GOOD.values() if row.body["kind"] == "GPTService"])
+def test_no_good_manifest_has_an_unknown_field(name: str) -> None:
+    body = builders.service(spec=GOOD[name].body["spec"])
+    assert not [told for told in advice.of_service(body) if "not known" in told]

@@ -1,8 +1,12 @@
 """Gives every test its level, and every level its time limit."""
 
+import signal
 from pathlib import Path
 
 import pytest
+
+# A runner may have been started in the background of a shell, which then ignores Ctrl-C for it and all its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent
 LEVELS = ("unit", "wiring", "api", "node")

@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return commands[options.command](options)
     except (KeyboardInterrupt, kubectl.Interrupted):
+        # An event loop that was cut while it was being made complains when it is collected.
+        sys.unraisablehook = lambda _: None
         print(INTERRUPTED, file=sys.stderr)
         return EXIT_INTERRUPTED
     except EXPECTED_ERRORS as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import binaries, lifecycle, records
+from e2e.cluster import binaries, handle, lifecycle, records
 from e2e.installation import CHART, NAMESPACE, RELEASE, Helm, HelmError
 from e2e.kubectl import Kubectl, KubectlError
 
@@ -17,7 +17,7 @@ NO_TAG = {"image": {"tag": ""}}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[lifecycle.handle.Cluster]:
+def cluster() -> Iterator[handle.Cluster]:
     """A cluster of its own: CRDs are there once for everybody."""
     name = f"chart-{os.getpid()}"
     yield lifecycle.up(records.Spec(name, nodes=1))
@@ -25,12 +25,12 @@ def cluster() -> Iterator[lifecycle.handle.Cluster]:
 
 
 @pytest.fixture
-def kubectl(cluster: lifecycle.handle.Cluster) -> Kubectl:
+def kubectl(cluster: handle.Cluster) -> Kubectl:
     return Kubectl(cluster.kubectl, cluster.kubeconfig)
 
 
 @pytest.fixture
-def helm(cluster: lifecycle.handle.Cluster) -> Helm:
+def helm(cluster: handle.Cluster) -> Helm:
     return Helm(binaries.ensure([binaries.HELM])[binaries.HELM], cluster.kubeconfig)
 
 

@@ -68,6 +68,7 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(demo: Demo, stage: str) ->
 
 
 def test_after_all_that_it_runs_to_the_end_and_a_second_run_reuses_everything(demo: Demo) -> None:
+    output = ""
     for _ in range(2):
         status, output = demo.run("up")
         assert status == 0, output

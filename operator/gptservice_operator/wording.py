@@ -28,8 +28,11 @@ def settled(text: str) -> str:
 
 
 def bounded(text: str, longest: int) -> str:
-    """Return a text of at most so many characters."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    """Return a text of at most so many characters: its beginning and, where engines say what happened, its end."""
+    if len(text) <= longest:
+        return text
+    end = longest // 2
+    return f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
 def env_values(service: Body) -> list[str]:

@@ -48,7 +48,7 @@ def test_what_does_not_vary_stays(text: str) -> None:
 
 def test_bounds_are_kept_and_seen() -> None:
     assert wording.bounded("abcdef", 6) == "abcdef"
-    assert wording.bounded("abcdefg", 6) == "abcde…"
+    assert wording.bounded("abcdefg", 6) == "ab…efg"
 
 
 def test_values_of_variables_are_hidden_the_longest_first() -> None:

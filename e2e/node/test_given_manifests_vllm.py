@@ -30,11 +30,12 @@ GIVEN = [
     pytest.param(("prod-gpt", "gpt-4-turbo"), id="model"),
     pytest.param(("prod-gpt-35", "gpt-3.5-turbo-2024-04"), id="modelRef", marks=pytest.mark.long),
 ]
-# The stream takes longer than it takes to replace a pod whose successor is ready.
+# One stream at any time, so that one is running when the old pod is told to go; short enough for its drain time-out of
+# 60 s on a machine that loads another model meanwhile.
 PLAN = Plan(
     per_second=1,
     short={"max_tokens": 5, "ignore_eos": True},
-    streams=({"max_tokens": 200, "ignore_eos": True},),
+    streams=({"max_tokens": 120, "ignore_eos": True},),
 )
 
 

@@ -1,0 +1,90 @@
+"""How real vLLM fails: in its own words, and with each of its processes."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from e2e.api.state import Observer, condition, holds
+from e2e.kube import Kube, Object
+from e2e.node import containers
+from e2e.node.conftest import Talk
+from e2e.node.release import VLLM, Release
+from e2e.node.services import MODEL
+
+pytestmark = [pytest.mark.vllm, pytest.mark.long]
+
+START_SECONDS = 600
+
+
+def on_vllm(name: str, *args: str, **spec: Any) -> Object:
+    """A GPTService of the test model on the operator's default runtime."""
+    engine = {"args": ["--dtype=bfloat16", "--enforce-eager", "--kv-cache-memory-bytes=1G", *args]}
+    defaults = {"model": MODEL, "gpu": {"count": 0}, "contextLength": 2048, "engine": engine}
+    body: Object = {"apiVersion": "ai.example.com/v1", "kind": "GPTService", "metadata": {"name": name}}
+    return {**body, "spec": {**defaults, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        pytest.param("--no-such-flag", "unrecognized arguments: --no-such-flag", id="unknown"),
+        pytest.param("--max-num-seqs=many", "many", id="not-a-number"),
+        pytest.param("--max-num-seqs=0", "max_num_seqs", id="out-of-range"),
+    ],
+)
+def test_a_refused_argument_is_told_in_vllms_words(
+    argument: str,
+    words: str,
+    request: pytest.FixtureRequest,
+    release: Release,
+    kube: Kube,
+    namespace: str,
+    observer: Observer,
+) -> None:
+    name = f"refused-{request.node.callspec.id}"
+    release.use(VLLM)
+    kube.apply(on_vllm(name, argument), namespace)
+    told = observer.wait(
+        lambda o: holds(o, "Ready", "False", "InvalidEngineArgument"), "to be refused", name, timeout=START_SECONDS
+    )
+    assert words in condition(told, "Ready")["message"]
+    kube.delete("GPTService", name, namespace)
+
+
+def test_a_model_that_is_too_long_for_its_context_is_refused(
+    release: Release, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    """contextLength is the user's too: the message names what the model can do."""
+    release.use(VLLM)
+    kube.apply(on_vllm("too-long", contextLength=1000000), namespace)
+    told = observer.wait(
+        lambda o: holds(o, "Ready", "False", "InvalidEngineArgument"),
+        "to be refused",
+        "too-long",
+        timeout=START_SECONDS,
+    )
+    assert "8192" in condition(told, "Ready")["message"]
+    kube.delete("GPTService", "too-long", namespace)
+
+
+async def test_a_killed_engine_core_is_started_again(
+    release: Release, kube: Kube, namespace: str, observer: Observer, talk: Talk
+) -> None:
+    """The API server survives its core for a moment; it is not to go on without it."""
+    release.use(VLLM)
+    kube.apply(on_vllm("core"), namespace)
+    observer.wait_ready("core", timeout=START_SECONDS)
+    (pod,) = observer.pods("core")
+    below = containers.descendants(containers.first_process(containers.status(pod)))
+    (core,) = [pid for pid, command in below.items() if "EngineCore" in command]
+    containers.kill(core, signal.SIGKILL)
+    observer.wait(lambda o: holds(o, "Ready", "False", "CrashLoop"), "to say so", "core", timeout=120)
+    observer.wait_ready("core", timeout=START_SECONDS)
+    (after,) = observer.pods("core")
+    assert containers.restarts(after) == 1
+    async with talk("core") as chat:
+        assert "Paris" in (await chat.chat("What is the capital of France?", max_tokens=60)).text
+    kube.delete("GPTService", "core", namespace)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from e2e.demo import __main__ as demo
+from e2e.demo import cli as demo
 from e2e.demo import timeline, view, watch
 from e2e.kubectl import Object
 

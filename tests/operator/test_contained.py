@@ -35,9 +35,9 @@ CONTAINED = [
     pytest.param(resources(memory="1e3"), resources(memory="1k"), id="an exponent"),
     pytest.param({"emptyDir": {"sizeLimit": "1Gi"}}, {"emptyDir": {"sizeLimit": "1024Mi"}}, id="a volume's size limit"),
     pytest.param(
-        {"containers": [{"name": "istio-proxy", "image": "p"}, {"name": "engine", "image": "e"}]},
+        {"containers": [{"name": "a", "image": "p"}, {"name": "engine", "image": "e"}, {"name": "z", "image": "p"}]},
         {"containers": [{"name": "engine", "image": "e"}]},
-        id="an injected sidecar, put first",
+        id="injected sidecars, before and after",
     ),
     pytest.param(
         {"env": [{"name": "INJECTED", "value": "1"}, {"name": "A", "value": "a"}]},
@@ -50,14 +50,14 @@ CONTAINED = [
         id="keyed lists in another order",
     ),
     pytest.param(
-        {"initContainers": [{"name": "istio-init", "image": "p"}, {"name": "fetch", "image": "e"}]},
+        {"initContainers": [{"name": "a", "image": "p"}, {"name": "fetch", "image": "e"}, {"name": "z", "image": "p"}]},
         {"initContainers": [{"name": "fetch", "image": "e"}]},
-        id="an injected init container, put first",
+        id="injected init containers, before and after",
     ),
     pytest.param(
-        {"imagePullSecrets": [{"name": "injected"}, {"name": "ours"}]},
+        {"imagePullSecrets": [{"name": "injected"}, {"name": "ours"}, {"name": "injected-too"}]},
         {"imagePullSecrets": [{"name": "ours"}]},
-        id="an injected pull secret, put first",
+        id="injected pull secrets, before and after",
     ),
     pytest.param(
         {"volumes": [{"name": "ca", "secret": {"secretName": "s"}}, {"name": "tmp", "emptyDir": EMPTY}]},
@@ -80,19 +80,32 @@ CONTAINED = [
         id="another container port",
     ),
     pytest.param(
+        {"ports": [{"containerPort": 53, "protocol": "TCP", "name": "t"}, {"containerPort": 53, "protocol": "UDP"}]},
+        {"ports": [{"containerPort": 53, "protocol": "TCP", "name": "t"}]},
+        id="the same port of another protocol beside ours",
+    ),
+    pytest.param(
+        {"ports": [{"port": 80, "protocol": "TCP", "name": "http"}, {"port": 81, "protocol": "TCP", "name": "more"}]},
+        {"ports": [{"port": 80, "protocol": "TCP", "name": "http"}]},
+        id="another port of a Service",
+    ),
+    pytest.param(
         {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 8000, "nodePort": 30080}]},
         {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 8000}]},
         id="a node port that the server chose",
     ),
     pytest.param(
-        {"ownerReferences": [{"uid": "other", "kind": "X"}, {"uid": "ours", "kind": "GPTService", "controller": True}]},
-        {"ownerReferences": [{"uid": "ours", "kind": "GPTService", "controller": True}]},
-        id="a second owner",
+        {"ownerReferences": [{"uid": "a", "kind": "X"}, {"uid": "ours", "kind": "G"}, {"uid": "z", "kind": "X"}]},
+        {"ownerReferences": [{"uid": "ours", "kind": "G"}]},
+        id="further owners",
     ),
     pytest.param(
         {
-            "topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}]
-            * 2
+            "topologySpreadConstraints": [
+                {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1},
+                {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 2},
+                {"topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 3},
+            ]
         },
         {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}]},
         id="spread constraints go by topology key and effect",
@@ -239,6 +252,7 @@ def test_equal_quantities(one: Any, other: Any) -> None:
         pytest.param("1M", "1Mi", id="decimal and binary"),
         pytest.param("1Q", "1", id="no unit that Kubernetes knows"),
         pytest.param("lots", "more", id="no quantities at all"),
+        pytest.param("1.2.3", "1.2.4", id="no numbers"),
     ],
 )
 def test_unequal_quantities(one: Any, other: Any) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from gptservice_operator import causes, render, status
-from gptservice_operator.api import conditions, v1
+from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
+from gptservice_operator.api.status import GPTServiceStatus
 from gptservice_operator.causes import Cause
 from gptservice_operator.render.resolved import Refusal, Resolved
 from gptservice_operator.status import Facts
@@ -213,8 +214,8 @@ def test_every_status_fits_its_schema_and_its_reasons_are_documented(
     known: Facts, phase: str, expected: str, why: str
 ) -> None:
     computed = status.compute(known, NOW)
-    v1.GPTServiceStatus.model_validate(computed)
-    assert set(computed) <= {field.alias for field in v1.GPTServiceStatus.model_fields.values()}
+    GPTServiceStatus.model_validate(computed)
+    assert set(computed) <= {field.alias for field in GPTServiceStatus.model_fields.values()}
     assert [condition["type"] for condition in computed["conditions"]] == list(conditions.TYPES)
     for condition in computed["conditions"]:
         assert condition["reason"] in conditions.REASONS

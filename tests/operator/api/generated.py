@@ -102,7 +102,8 @@ def _usual(schema: Schema, path: str) -> Strategy:
             return _integer(schema)
         case "boolean":
             return st.booleans()
-    return _text(schema)
+        case _:
+            return _text(schema)
 
 
 def _object(schema: Schema, path: str) -> Strategy:
@@ -126,4 +127,5 @@ def _text(schema: Schema) -> Strategy:
     least, most = schema.get("minLength", 0), schema.get("maxLength", 20)
     if "pattern" not in schema:
         return st.text(min_size=least, max_size=min(most, 20))
-    return st.from_regex(schema["pattern"], fullmatch=True).filter(lambda text: least <= len(text) <= most)
+    fitting: st.SearchStrategy[str] = st.from_regex(str(schema["pattern"]), fullmatch=True)
+    return fitting.filter(lambda text: least <= len(text) <= most)

@@ -50,7 +50,8 @@ def _expanded(value: Any) -> Any:
             return {key: _expanded(inner) for key, inner in value.items()}  # pyright: ignore
         case list():
             return [_expanded(item) for item in value]  # pyright: ignore
-    return value
+        case _:
+            return value
 
 
 def _row(entry: Body) -> Row:

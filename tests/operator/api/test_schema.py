@@ -9,6 +9,9 @@ from gptservice_operator.api import schema
 SPEC = schema.spec_schemas()["GPTService"]
 
 
+EMPTY: dict[str, Any] = {}
+
+
 @pytest.mark.parametrize(
     ("spec", "unknown"),
     [
@@ -31,7 +34,7 @@ def test_unknown_fields(spec: Any, unknown: list[str]) -> None:
         pytest.param({"rollout": {"autoRollback": False}}, "rollout.autoRollback", True, id="false is there"),
         pytest.param({"rollout": {}}, "rollout.autoRollback", False, id="a part without the field"),
         pytest.param({"rollout": 5}, "rollout.autoRollback", False, id="no part"),
-        pytest.param({"env": [{}, {"valueFrom": {}}]}, "env[].valueFrom", True, id="in one of a list"),
+        pytest.param({"env": [EMPTY, {"valueFrom": EMPTY}]}, "env[].valueFrom", True, id="in one of a list"),
         pytest.param({"env": {}}, "env[].valueFrom", False, id="no list"),
     ],
 )

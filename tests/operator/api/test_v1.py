@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from gptservice_operator import parse
 from gptservice_operator.api import crd, schema, v1
 from gptservice_operator.api.base import ApiModel
+from gptservice_operator.api.status import GPTServiceStatus
 from gptservice_operator.render.resolved import Refusal
 from tests.operator.api import manifests, structural
 from tests.operator.api.manifests import BAD, GOOD, ROWS, Body, names_field
@@ -128,7 +129,7 @@ def test_what_was_parsed_cannot_be_changed() -> None:
         spec.replicas = 9
 
 
-@pytest.mark.parametrize("model", [v1.GPTServiceSpec, v1.GPTModelSpec, v1.GPTServiceStatus])
+@pytest.mark.parametrize("model", [v1.GPTServiceSpec, v1.GPTModelSpec, GPTServiceStatus])
 def test_every_field_is_described(model: type[ApiModel]) -> None:
     assert [name for name, field in model.model_fields.items() if not (field.description or "").endswith(".")] == []
 

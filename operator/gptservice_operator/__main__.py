@@ -38,7 +38,11 @@ def _run_to_end(main: Coroutine[Any, Any, None]) -> None:
     try:
         loop.run_until_complete(main)
     finally:
-        loop.set_exception_handler(lambda *_: None)
+        loop.set_exception_handler(_say_nothing)
+
+
+def _say_nothing(_loop: asyncio.AbstractEventLoop, _context: dict[str, Any]) -> None:
+    """What was left behind is of no interest: the process ends."""
 
 
 if __name__ == "__main__":

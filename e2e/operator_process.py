@@ -32,7 +32,7 @@ _LOG_TAIL = 8000
 # Periods up to 100 times shorter than in production; no ports, as several test runs may share a machine.
 FAST = {
     "GPTSERVICE_RUNTIME_IMAGE": "localhost/gptservice-standin:dev",
-    "GPTSERVICE_RESYNC_SECONDS": "6",
+    "GPTSERVICE_RESYNC_SECONDS": "5",
     "GPTSERVICE_BACKOFF_BASE_SECONDS": "0.2",
     "GPTSERVICE_BACKOFF_MAX_SECONDS": "2",
     "GPTSERVICE_STATUS_INTERVAL_SECONDS": "0.2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.api.state import Observer, service
+from e2e.api.state import COLLECTED, Observer, service
 from e2e.kube import Kube, stays, wait_until
 from e2e.operator_process import OperatorProcess
 
@@ -26,8 +26,8 @@ def test_nothing_carries_a_finalizer(running: OperatorProcess, kube: Kube, names
 
 def test_nothing_is_left(running: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
     kube.delete("GPTService", "gpt", namespace)
-    wait_until(observer.children, lambda found: not found, "the children to go")
-    wait_until(lambda: kube.all("Pod", namespace), lambda pods: not pods, "the pods to go")
+    wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
+    wait_until(lambda: kube.all("Pod", namespace), lambda pods: not pods, "the pods to go", timeout=COLLECTED)
     stays(observer.children, lambda found: not found, "the namespace without children", seconds=2)
 
 
@@ -35,7 +35,7 @@ def test_without_the_operator(running: OperatorProcess, kube: Kube, namespace: s
     running.stop()
     kube.delete("GPTService", "gpt", namespace)
     wait_until(lambda: observer.gpt(), lambda gpt: gpt is None, "the GPTService to go")
-    wait_until(observer.children, lambda found: not found, "the children to go")
+    wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
     running.start()
     stays(observer.children, lambda found: not found, "the namespace without children", seconds=2)
 
@@ -43,12 +43,16 @@ def test_without_the_operator(running: OperatorProcess, kube: Kube, namespace: s
 def test_a_namespace_without_the_operator(running: OperatorProcess, kube: Kube, namespace: str) -> None:
     running.stop()
     kube.delete("Namespace", namespace)
-    wait_until(lambda: kube.find("Namespace", namespace), lambda found: found is None, "the namespace to go")
+    wait_until(
+        lambda: kube.find("Namespace", namespace), lambda found: found is None, "the namespace to go", timeout=COLLECTED
+    )
 
 
 def test_a_namespace_beside_the_operator(running: OperatorProcess, kube: Kube, namespace: str) -> None:
     kube.delete("Namespace", namespace)
-    wait_until(lambda: kube.find("Namespace", namespace), lambda found: found is None, "the namespace to go")
+    wait_until(
+        lambda: kube.find("Namespace", namespace), lambda found: found is None, "the namespace to go", timeout=COLLECTED
+    )
 
 
 def test_deleted_and_made_again_without_the_operator(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from e2e.api.conftest import EXAMPLES
-from e2e.api.state import Observer, condition, engine_args, holds
+from e2e.api.state import COLLECTED, Observer, condition, engine_args, holds
 from e2e.kube import Kube, wait_until
 from e2e.kubectl import Kubectl
 from e2e.operator_process import OperatorProcess
@@ -114,5 +114,5 @@ def test_deleting_the_service_leaves_nothing(
     kubectl.apply_file(EXAMPLES / f"{name}.yaml", namespace=namespace)
     observer.wait_ready(name)
     kubectl.run("delete", "gptservice", name, "--namespace", namespace)
-    wait_until(observer.children, lambda found: not found, "the children to go")
-    wait_until(lambda: kube.all("Pod", namespace), lambda pods: not pods, "the pods to go")
+    wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
+    wait_until(lambda: kube.all("Pod", namespace), lambda pods: not pods, "the pods to go", timeout=COLLECTED)

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from e2e.api.quiet import assert_quiet
-from e2e.api.state import Observer, service
+from e2e.api.state import COLLECTED, Observer, service
 from e2e.cluster.handle import Cluster
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
@@ -119,7 +119,7 @@ def test_killed_just_after_a_deletion(
     kube.delete("GPTService", "gpt", namespace)
     operator.kill()
     operator.start()
-    wait_until(observer.children, lambda found: not found, "the children to go")
+    wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
 
 
 def test_quiet_after_all_of_it(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.api.state import CHILDREN, Observer, engine_args, holds, service
+from e2e.api.state import CHILDREN, COLLECTED, Observer, engine_args, holds, service
 from e2e.kube import KINDS, Kube, Object, stays, wait_until
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import EventAction, EventRule, Switchboard
@@ -67,7 +67,7 @@ def test_a_service_deleted_while_its_watch_is_cut(
     with Blind(board, "GPTService", gone):
         kube.delete("GPTService", "gpt", namespace)
         wait_until(lambda: observer.gpt(), lambda gpt: gpt is None, "the GPTService to go")
-    wait_until(observer.children, lambda found: not found, "the children to go")
+    wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
     stays(observer.children, lambda found: not found, "the namespace without children", seconds=2)
 
 

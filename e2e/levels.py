@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROFILES: dict[str, records.Profile] = {"api": "api", "node": "node"}
 REPORTS = ROOT / "build" / "test-reports"
 NO_TESTS_COLLECTED = 5  # pytest.ExitCode
+INTERRUPTED = 130  # as shells say it
 LEVELS = ("unit", "wiring", "api", "node")
 NODE_NEEDS_ROOT = (
     "node level left out: it runs a kubelet and containers, which takes root. To add it: sudo make test-node"
@@ -60,7 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if lacking := lacks(levels):
         print(lacking, file=sys.stderr)
         return 1
-    outcomes = [run_level(level, long=options.long, extra=options.extra) for level in levels]
+    try:
+        outcomes = [run_level(level, long=options.long, extra=options.extra) for level in levels]
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return INTERRUPTED
     print(summary(outcomes, node_left_out=levels != asked_for))
     return 0 if all(o.ok for o in outcomes) and any(o.passed for o in outcomes) else 1
 
@@ -90,8 +95,19 @@ def run_level(level: str, *, long: bool = False, extra: Sequence[str] = ()) -> O
     marker = f"{level} and {'long' if long else 'not long'}"
     command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *extra]
     started = time.monotonic()
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    status = run_to_the_end(command)
     return read_outcome(level, status=status, report=report, seconds=time.monotonic() - started, long=long)
+
+
+def run_to_the_end(command: Sequence[str]) -> int:
+    """Runs a command and returns its status; raises KeyboardInterrupt only when the command has ended too."""
+    with subprocess.Popen(command, cwd=ROOT) as child:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            # A terminal's Ctrl-C went to the command as well, which now takes its clusters down: it must not be killed.
+            child.wait()
+            raise
 
 
 def read_outcome(level: str, *, status: int, report: Path, seconds: float, long: bool = False) -> Outcome:

@@ -1,6 +1,9 @@
 """The total that `make test` prints, and the exit status it ends with."""
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +93,34 @@ def test_nothing_runs_while_a_prerequisite_is_missing(
     assert levels.main([]) == 1
     assert "apt-get install golang-go" in capsys.readouterr().err
     assert asked == [["unit", "wiring", "api"]], "what only the node level needs is not asked of a user without root"
+
+
+def test_ctrl_c_waits_for_what_pytest_has_to_clean_up(tmp_path: Path) -> None:
+    cleaned = tmp_path / "cleaned"
+    child = f"""
+import pathlib, signal, time
+try:
+    print("runs", flush=True)
+    signal.pause()
+except KeyboardInterrupt:
+    time.sleep(2)
+    pathlib.Path({str(cleaned)!r}).touch()
+"""
+    parent = f"""
+import sys
+from e2e import levels
+levels.prepare, levels.lacks = lambda _: None, lambda _: ""
+levels.run_level = lambda *_, **__: levels.run_to_the_end([sys.executable, "-c", {child!r}])
+sys.exit(levels.main(["unit"]))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdout=subprocess.PIPE, cwd=levels.ROOT, start_new_session=True
+    ) as run:
+        assert run.stdout
+        run.stdout.readline()
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+        assert run.wait(timeout=30) == levels.INTERRUPTED
+    assert cleaned.exists()
 
 
 def test_a_failing_test_makes_the_run_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,8 @@ _LINE_CHARACTERS: Final = 400
 _ARGPARSE_ERROR = re.compile(r"^\S.*?: error: (?P<error>.+)$")
 _VALIDATION_ERROR = re.compile(r"validation errors? for \w+$")
 _VALIDATION_DETAIL = re.compile(r"^\s*(?:Value error, )?(?P<error>.+?)(?: \[type=.*)?$")
+_FIELD = re.compile(r"^[\w.]+$")
+_DOCUMENTATION = re.compile(r"^\s+For further information visit ")
 _PYTHON_ERROR = re.compile(r"^(?:\(\w+ pid=\d+\) ERROR .*?\] )?(?P<error>[A-Za-z_][\w.]*(?:Error|Exception): .+)$")
 _REFERRAL = "root cause"
 """vLLM's outer processes end with an error that only refers to an earlier one."""
@@ -131,13 +133,25 @@ def _root_cause(lines: list[str]) -> str:
 
 
 def _validation_error(lines: list[str]) -> str | None:
-    """What pydantic says below the last line that names one of vLLM's configuration classes."""
-    for number in range(len(lines) - 2, -1, -1):
-        if _VALIDATION_ERROR.search(lines[number]) is None:
-            continue
-        match = _VALIDATION_DETAIL.match(lines[number + 1])
-        return None if match is None else _shorten(match["error"])
+    """What pydantic says below the last line that names one of vLLM's configuration classes, field by field."""
+    for number in range(len(lines) - 1, -1, -1):
+        if _VALIDATION_ERROR.search(lines[number]) is not None:
+            return "; ".join(_validation_details(lines[number + 1 :])) or None
     return None
+
+
+def _validation_details(lines: list[str]) -> Iterator[str]:
+    """An error is a line with the field's name, where one field is at fault, a detail below it, and a web address."""
+    field = ""
+    for line in lines:
+        if _DOCUMENTATION.match(line) is not None:
+            field = ""
+        elif line.startswith(" ") and (match := _VALIDATION_DETAIL.match(line)) is not None:
+            yield _shorten(f"{field}{match['error']}")
+        elif _FIELD.match(line) is not None:
+            field = f"{line}: "
+        else:
+            return
 
 
 def _names_an_argument(error: str, arguments: Sequence[str]) -> bool:

@@ -1,6 +1,7 @@
 """What a dead engine's traces mean. Outputs are vLLM 0.32's own, shortened in the middle only."""
 
 import signal
+from collections.abc import Sequence
 
 import pytest
 
@@ -42,12 +43,18 @@ RuntimeError: Engine core initialization failed. See root cause above.
 
 
 def evidence(
-    output: str = "", *, code: int | None = 1, killed_by: int | None = None, phase: str = "Loading", oom_kills: int = 0
+    output: str = "",
+    *,
+    code: int | None = 1,
+    killed_by: int | None = None,
+    phase: str = "Loading",
+    oom_kills: int = 0,
+    arguments: Sequence[str] = ARGUMENTS,
 ) -> failures.Evidence:
     return failures.Evidence(
         ended=failures.EngineExit(code=None if killed_by else code, signal_number=killed_by),
         phase=phase,  # type: ignore[arg-type]
-        arguments=ARGUMENTS,
+        arguments=arguments,
         last_output=output,
         oom_kills=oom_kills,
     )
@@ -110,6 +117,23 @@ def test_a_validation_error_is_the_users_only_if_it_names_an_argument(error: str
     failure = failures.classify(evidence(output))
     assert failure["reason"] == reason
     assert f": {error} (exit code 1)" in failure["message"]
+
+
+def test_every_field_that_is_at_fault_is_told() -> None:
+    """As vLLM 0.32 answers --max-num-seqs=0: the field that was not given comes first."""
+    output = """\
+pydantic_core._pydantic_core.ValidationError: 2 validation errors for SchedulerConfig
+max_num_batched_tokens
+  Input should be greater than or equal to 1 [type=greater_than_equal, input_value=0, input_type=int]
+    For further information visit https://errors.pydantic.dev/2.14/v/greater_than_equal
+max_num_seqs
+  Input should be greater than or equal to 1 [type=greater_than_equal, input_value=0, input_type=int]
+    For further information visit https://errors.pydantic.dev/2.14/v/greater_than_equal
+"""
+    failure = failures.classify(evidence(output, arguments=["--max-num-seqs=0"]))
+    assert failure["reason"] == "InvalidEngineArgument"
+    least = "Input should be greater than or equal to 1"
+    assert f": max_num_batched_tokens: {least}; max_num_seqs: {least} (exit code 1)" in failure["message"]
 
 
 def test_the_last_lines_are_quoted_in_order_and_without_gaps() -> None:

@@ -72,9 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def lacks(levels: Sequence[str]) -> str:
     """What this machine lacks for the levels, and the command that installs it; empty when it lacks nothing."""
-    profile = next((PROFILES[level] for level in reversed(levels) if level in PROFILES), None)
-    missing = prerequisites.missing(profile) if profile else []
-    return prerequisites.describe(missing, profile) if profile and missing else ""
+    profiles = [PROFILES[level] for level in levels if level in PROFILES]
+    # The last is the one that needs the most.
+    missing = prerequisites.missing(profiles[-1]) if profiles else []
+    return prerequisites.describe(missing, profiles[-1]) if missing else ""
 
 
 def prepare(level: str) -> None:

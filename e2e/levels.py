@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def lacks(levels: Sequence[str]) -> str:
     """What this machine lacks for the levels, and the command that installs it; empty when it lacks nothing."""
-    profiles = [PROFILES[level] for level in levels if level in PROFILES]
+    profiles: list[records.Profile] = [PROFILES[level] for level in levels if level in PROFILES]
     # The last is the one that needs the most.
     missing = prerequisites.missing(profiles[-1]) if profiles else []
     return prerequisites.describe(missing, profiles[-1]) if missing else ""

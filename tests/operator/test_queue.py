@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from gptservice_operator.errors import Transient
 from gptservice_operator.extract import Key
@@ -386,6 +387,7 @@ class TestWhatItTells:
             queue.wake(("team-a", "later"), after=1000)
             await asyncio.sleep(30)
             assert queue.overdue() == pytest.approx(30)
+            assert REGISTRY.get_sample_value("gptservice_operator_queue_length") == 2
             assert queue.length() == 2
             await asyncio.sleep(100)
             assert queue.overdue() == 0
@@ -429,6 +431,32 @@ def test_what_is_forgotten_starts_afresh() -> None:
 
     passes = Passes()
     assert simulate(script, passes, interval=60.0).times() == [0, 10]
+
+
+def test_what_is_forgotten_while_idle_starts_afresh_too() -> None:
+    async def script(queue: Queue) -> None:
+        queue.wake(A)
+        await asyncio.sleep(5)
+        queue.forget(A)
+        queue.forget(B)
+        await asyncio.sleep(5)
+        queue.wake(A)
+        await asyncio.sleep(100)
+
+    assert simulate(script, interval=60.0).times() == [0, 10]
+
+
+def test_what_was_woken_after_it_was_forgotten_is_remembered() -> None:
+    async def script(queue: Queue) -> None:
+        queue.wake(A)
+        await asyncio.sleep(1)
+        queue.forget(A)
+        queue.wake(A, urgent=True)
+        await asyncio.sleep(20)
+        queue.wake(A)
+        await asyncio.sleep(100)
+
+    assert simulate(script, Passes(seconds=lambda _: 10), interval=60.0).times() == [0, 10, 70]
 
 
 def test_forgetting_during_a_pass_allows_no_second_one_beside_it() -> None:

@@ -1,5 +1,6 @@
 """The store: entries arrive in any order from watches, lists and replies, and the newest word counts."""
 
+import pickle
 from typing import Any
 
 import pytest
@@ -154,6 +155,29 @@ class TestSweep:
         assert not store.put(child(5)), "a page that was read before the deletion"
         assert store.sweep(kinds.CONFIG_MAP, [child(5).key], since) == []
         assert not store.put(child(5)), "the deletion must be remembered beyond this sweep"
+
+    def test_an_object_deleted_while_the_list_was_read_stays_deleted_after_it(self) -> None:
+        store = store_with(service(), child(5))
+        since = store.mark()
+        store.remove(child(6))
+        store.sweep(kinds.CONFIG_MAP, [], since)
+        assert not store.put(child(5)), "a word of a watch that lags behind the list"
+
+    def test_deletions_of_other_kinds_are_remembered(self) -> None:
+        store = store_with(service(), pod("p", version=5))
+        store.remove(pod("p", version=8))
+        store.sweep(kinds.CONFIG_MAP, [], store.mark())
+        assert not store.put(pod("p", version=7))
+
+    def test_what_is_long_gone_is_forgotten_in_the_end(self) -> None:
+        store = store_with(service(), child(name="kept"))
+        before = len(pickle.dumps(store))
+        for number in range(200):
+            store.put(child(5, name=f"c{number}"))
+            store.remove(child(6, name=f"c{number}"))
+        assert len(pickle.dumps(store)) > before + 2000
+        store.sweep(kinds.CONFIG_MAP, [child(name="kept").key], store.mark())
+        assert len(pickle.dumps(store)) < before + 200
 
     def test_a_swept_object_may_come_again(self) -> None:
         store = store_with(service(), child(5))

@@ -131,7 +131,6 @@ def fabricated(owner: Object) -> Iterator[Object]:
 def test_the_first_pass_comes_soon(
     operator: tuple[OperatorProcess, ProxyThread],
     stored: Counter[str],
-    record_property: Callable[[str, object], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     process, proxy = operator
@@ -144,7 +143,6 @@ def test_the_first_pass_comes_soon(
     used = process.cpu_seconds
     process.kill()
     assert "store filled: 1000 services" in process.output().decode()
-    record_property("seconds_to_first_write", round(first, 2))
     with capsys.disabled():
         print(f"\n6,000 stored objects: first write {first:.2f} s after the process was started, {used:.2f} s CPU")
 

@@ -30,6 +30,11 @@ def restricted_namespace(kube: Kube, kubectl: Kubectl) -> Iterator[str]:
     kubectl.run("delete", "persistentvolume", f"{installation.MODEL_CLAIM}-{name}", "--wait=false")
 
 
+def last_words(error: str) -> str:
+    """A value of STANDIN_LAST_WORDS: not the error alone, as the operator shows no variable's value in a message."""
+    return f"Traceback (most recent call last):\n{error}"
+
+
 def standin(
     name: str = "gpt", *, args: tuple[str, ...] = (), env: Mapping[str, str] | None = None, **spec: Any
 ) -> Object:

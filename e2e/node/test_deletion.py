@@ -33,7 +33,8 @@ def before(release: Release, kube: Kube, kubectl: Kubectl, namespace: str) -> It
     release.use(VLLM)
     wait_until(lambda: kube.find("ServiceAccount", "default", namespace), bool, "the default ServiceAccount")
     before = everything(kubectl, namespace)
-    kube.apply(standin(replicas=2), namespace)
+    # Kubernetes looks at a namespace that has pods again when half of their grace period is over.
+    kube.apply(standin(replicas=2, drainTimeoutSeconds=5), namespace)
     Observer(kube, namespace).wait_ready(timeout=SOON)
     yield before
     release.scale(1)

@@ -13,7 +13,7 @@ from e2e.kube import Kube, Object
 from e2e.node import containers
 from e2e.node.conftest import Talk
 from e2e.node.release import VLLM, Release
-from e2e.node.services import SOON, standin
+from e2e.node.services import SOON, last_words, standin
 
 
 def kill_engine(pod: Object) -> None:
@@ -28,7 +28,7 @@ async def test_a_crash_is_told_in_the_engines_last_words(
     release: Release, kube: Kube, namespace: str, observer: Observer, talk: Talk
 ) -> None:
     release.use(VLLM)
-    words = {"STANDIN_LAST_WORDS": "RuntimeError: the end is near", "STANDIN_CRASH_EXIT_CODE": "3"}
+    words = {"STANDIN_LAST_WORDS": last_words("RuntimeError: the end is near"), "STANDIN_CRASH_EXIT_CODE": "3"}
     kube.apply(standin("crashed", env={**words, "STANDIN_STARTUP_MILLISECONDS": "5000"}), namespace)
     observer.wait_ready("crashed", timeout=SOON)
     async with talk("crashed") as chat:

@@ -12,7 +12,7 @@ from e2e.api.state import Observer, condition, holds
 from e2e.cluster.images import catalogue, model
 from e2e.kube import Kube, Object
 from e2e.node.release import STANDIN_IMAGE, VLLM, Release
-from e2e.node.services import SMALL, SOON, standin
+from e2e.node.services import SMALL, SOON, last_words, standin
 
 SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "token"}}}
 
@@ -68,7 +68,7 @@ CASES = [
         "broken-model",
         "ModelLoadFailed",
         "ValueError: these weights are broken",
-        env={"STANDIN_FAIL_AT_START": "1", "STANDIN_LAST_WORDS": "ValueError: these weights are broken"},
+        env={"STANDIN_FAIL_AT_START": "1", "STANDIN_LAST_WORDS": last_words("ValueError: these weights are broken")},
     ),
 ]
 

@@ -32,11 +32,35 @@ class Cause:
 
 def find(pods: Sequence[Body], deployment: Body | None) -> Cause | None:
     """Return what keeps the service from being ready, the gravest first; None if nothing is to be seen."""
-    found = [cause for pod in pods if not _is_leaving(pod) for cause in _of_pod(pod)]
+    found = [cause for pod in _newest_revision(pods, deployment) for cause in _of_pod(pod)]
     if deployment is not None:
         found += _of_deployment(deployment)
-    failing = [cause for cause in found if cause.reason.failing]
-    return next(iter([*failing, *found]), None)
+    return min(found, key=_gravity, default=None)
+
+
+def _gravity(cause: Cause) -> int:
+    """A failed pod comes last: its ReplicaSet has made another, which says more."""
+    if cause.reason is conditions.POD_FAILED:
+        return 2
+    return 0 if cause.reason.failing else 1
+
+
+def _newest_revision(pods: Sequence[Body], deployment: Body | None) -> list[Body]:
+    """Return the pods of the Deployment's newest revision: an old one's crash is what the new one may mend.
+
+    Only pods that a ReplicaSet of the Deployment made count: anybody can put labels on a pod.
+    """
+    present = [pod for pod in pods if not _is_leaving(pod)]
+    if deployment is None:
+        return present
+    ours = [pod for pod in present if _replica_set(pod).startswith(f"{deployment['metadata']['name']}-")]
+    newest = max(ours, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+    return [pod for pod in ours if newest is not None and _replica_set(pod) == _replica_set(newest)]
+
+
+def _replica_set(pod: Body) -> str:
+    owner = first(entries(pod, "metadata", "ownerReferences"), kind="ReplicaSet")
+    return str(owner.get("name") or "")
 
 
 def _is_leaving(pod: Body) -> bool:
@@ -117,6 +141,11 @@ def _said(state: Body) -> str:
 
 
 def _of_deployment(deployment: Body) -> Iterator[Cause]:
+    name = deployment["metadata"]["name"]
+    if "deletionTimestamp" in deployment["metadata"]:
+        yield _cause(conditions.CHILD_DELETING, f"Deployment {name} is being deleted")
+    if section(deployment, "spec").get("paused"):
+        yield _cause(conditions.ROLLOUT_PAUSED, f"Deployment {name} is paused")
     failure = _condition(deployment, "ReplicaFailure")
     if failure.get("status") == "True":
         message = str(failure.get("message") or "no message")

@@ -90,11 +90,14 @@ def _child(body: Body) -> dict[str, Any]:
     return {**body, "metadata": metadata}
 
 
+_POD_METADATA = ("name", "uid", "labels", "ownerReferences", "creationTimestamp", "deletionTimestamp")
+
+
 def _pod(body: Body) -> dict[str, Any]:
     status = section(body, "status")
     kept = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
     return {
-        "metadata": _metadata(body, "name", "uid", "labels", "creationTimestamp", "deletionTimestamp"),
+        "metadata": _metadata(body, *_POD_METADATA),
         "status": {key: status[key] for key in kept if key in status},
     }
 

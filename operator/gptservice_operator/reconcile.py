@@ -86,10 +86,14 @@ class Reconciler:
         kind = kinds.BY_NAME[manifest["kind"]]
         try:
             live = await self.cluster.apply(manifest, manager=names.MANAGER, uid=action.uid)
+        except errors.Invalid as error:
+            if action.uid is None:
+                raise
+            raise ChildRejectedError(str(error)) from error
         except errors.Conflict as error:
             # The stored child is gone or was replaced: forget it, so that the next pass asks the API server.
             self.store.discard(extract.key_of(kind, manifest["metadata"]), action.uid)
-            raise errors.Transient(str(error)) from error
+            raise StaleChildError(str(error)) from error
         self.store.put(extract.entry(kind, live))
         logger.info("%s/%s: applied %s", manifest["metadata"]["namespace"], manifest["metadata"]["name"], kind.name)
 
@@ -125,6 +129,14 @@ class Reconciler:
         self.store.put(extract.entry(kinds.GPT_SERVICE, live))
 
 
+class StaleChildError(errors.Transient):
+    """The child that the store knows is gone; the next pass, soon, makes it again."""
+
+
+class ChildRejectedError(errors.Invalid):
+    """The API server refuses the manifest for a child that exists; it need not be the spec that is to blame."""
+
+
 class NameTakenError(errors.Conflict):
     """A child's name is taken by an object that is not ours."""
 
@@ -137,16 +149,20 @@ def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:
-    """Return the gravest failure as a condition's reason; a network failure is none, it says nothing of the service."""
-    for error in failures:
+    """Return the gravest failure as a condition's reason: while one lasts, the service is not what its spec says."""
+    told = [error for error in failures if not isinstance(error, StaleChildError)]
+    for error in sorted(told, key=lambda error: isinstance(error, errors.Transient)):
         text = wording.bounded(wording.settled(str(error)), MAX_API_MESSAGE)
         if isinstance(error, NameTakenError):
             return Cause(conditions.NAME_CONFLICT, conditions.NAME_CONFLICT.message(text))
+        if isinstance(error, ChildRejectedError):
+            return Cause(conditions.CHILD_REJECTED, conditions.CHILD_REJECTED.message(f"the API server refused {text}"))
         if isinstance(error, errors.Invalid):
             return Cause(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(f"the API server refused {text}"))
         if isinstance(error, errors.Waiting):
             reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in text else conditions.FORBIDDEN
             return Cause(reason, reason.message(text))
+        return Cause(conditions.APPLY_FAILED, conditions.APPLY_FAILED.message(text))
     return None
 
 

@@ -86,11 +86,13 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
 
 def is_news(status: Body, service: Body) -> bool:
     """Return whether a service's status has to be written; the time of the pass alone is no reason."""
-    return _without_time(status) != _without_time(section(service, "status"))
+    return _comparable(status) != _comparable(section(service, "status"))
 
 
-def _without_time(status: Body) -> dict[str, Any]:
-    return {key: value for key, value in status.items() if key != "lastSyncTime"}
+def _comparable(status: Body) -> dict[str, Any]:
+    """Leave out the time of the pass, and conditions of others, which an apply of ours could not remove."""
+    ours = [condition for condition in entries(status, "conditions") if condition.get("type") in conditions.TYPES]
+    return {**{key: value for key, value in status.items() if key != "lastSyncTime"}, "conditions": ours}
 
 
 def endpoint(resolved: Resolved) -> str:
@@ -127,6 +129,16 @@ def _counts(facts: Facts) -> _Counts:
     )
 
 
+_OWN_WORDS = (
+    conditions.ACCEPTED_OK,
+    conditions.ALL_REPLICAS_READY,
+    conditions.MINIMUM_REPLICAS,
+    conditions.NO_REPLICA,
+    conditions.NOT_DEGRADED,
+    conditions.STOPPED,
+)
+"""Reasons whose message quotes nobody, so that it can hold no secret."""
+
 _Condition = tuple[str, bool, Reason, str]
 """Type, whether it holds, reason, message."""
 
@@ -140,8 +152,8 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
     ):
         return _refused(facts.failure.reason, facts.failure.message, counts)
     accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
-    if counts.desired == 0:
-        return [accepted, *_stopped(facts.failure)]
+    if counts.desired == 0 and facts.failure is None:
+        return [accepted, *_stopped()]
     cause = facts.failure or causes.find(facts.pods, facts.deployment)
     if counts.complete and facts.failure is None:
         return [accepted, _available(counts), *_all_ready(counts)]
@@ -177,14 +189,11 @@ def _refused(reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
     ]
 
 
-def _stopped(failure: Cause | None) -> list[_Condition]:
+def _stopped() -> list[_Condition]:
     message = conditions.STOPPED.message("spec.replicas is 0")
     kinds = (conditions.AVAILABLE, conditions.PROGRESSING)
     stopped: list[_Condition] = [(kind, False, conditions.STOPPED, message) for kind in kinds]
-    degraded = _not_degraded()
-    if failure is not None and failure.reason.failing:
-        degraded = (conditions.DEGRADED, True, failure.reason, failure.message)
-    return [*stopped, degraded, (conditions.READY, False, conditions.STOPPED, message)]
+    return [*stopped, _not_degraded(), (conditions.READY, False, conditions.STOPPED, message)]
 
 
 def _all_ready(counts: _Counts) -> list[_Condition]:
@@ -219,6 +228,10 @@ def phase(listed: Sequence[_Condition], ready: int) -> str:
     return "Ready" if holds[conditions.READY] else "Progressing"
 
 
+def _masked(message: str, service: Body) -> str:
+    return wording.without(message, wording.env_values(service))
+
+
 def _stamped(condition: _Condition, service: Body, generation: int, now: str) -> dict[str, Any]:
     """The transition time moves only when the condition's status does."""
     kind, holds, reason, message = condition
@@ -228,7 +241,7 @@ def _stamped(condition: _Condition, service: Body, generation: int, now: str) ->
         "type": kind,
         "status": status,
         "reason": reason.name,
-        "message": wording.bounded(wording.without(message, wording.env_values(service)), MAX_MESSAGE),
+        "message": wording.bounded(message if reason in _OWN_WORDS else _masked(message, service), MAX_MESSAGE),
         "observedGeneration": generation,
         "lastTransitionTime": (before.get("status") == status and before.get("lastTransitionTime")) or now,
     }

@@ -1,7 +1,7 @@
 """Why pods do not serve. The statuses are what a kubelet, a scheduler and the runtime really write."""
 
 import json
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
 
@@ -333,3 +333,38 @@ def test_a_long_message_is_cut_but_keeps_its_remedy() -> None:
 )
 def test_who_takes_traffic(body: dict[str, Any], ready: bool) -> None:
     assert causes.is_ready(body) is ready
+
+
+class TestWhosePodsCount:
+    """Only pods of the Deployment's newest revision say why it is not ready."""
+
+    DEPLOYMENT: ClassVar[Body] = {"metadata": {"name": "chat"}, "spec": {}, "status": {}}
+
+    @staticmethod
+    def of(replica_set: str, created: str, **rest: Any) -> Body:
+        owner = {"kind": "ReplicaSet", "name": replica_set, "uid": replica_set, "controller": True}
+        return pod(f"{replica_set}-x", created=created, ownerReferences=[owner], **rest)
+
+    def test_an_old_revision_s_crash_does_not_hide_what_the_new_one_does(self) -> None:
+        old = self.of("chat-old", "2026-01-01T00:00:00Z", containers=[waiting("CrashLoopBackOff", "back-off")])
+        new = self.of("chat-new", "2026-01-02T00:00:00Z", conditions=[])
+        found = causes.find([old, new], self.DEPLOYMENT)
+        assert found is not None
+        assert found.reason is conditions.PODS_STARTING
+
+    def test_a_stranger_with_our_labels_is_not_listened_to(self) -> None:
+        stranger = pod("stranger", phase="Failed", ownerReferences=[])
+        assert causes.find([stranger], self.DEPLOYMENT) is None
+
+    def test_an_evicted_pod_says_less_than_the_one_made_in_its_place(self) -> None:
+        evicted = self.of("chat-a", "2026-01-01T00:00:00Z", phase="Failed")
+        waits = self.of("chat-a", "2026-01-02T00:00:00Z", conditions=[])
+        found = causes.find([evicted, waits], self.DEPLOYMENT)
+        assert found is not None
+        assert found.reason is conditions.PODS_STARTING
+
+    def test_a_paused_deployment_is_named(self) -> None:
+        found = causes.find([], {**self.DEPLOYMENT, "spec": {"paused": True}})
+        assert found is not None
+        assert found.reason is conditions.ROLLOUT_PAUSED
+        assert "rollout resume" in found.message

@@ -107,7 +107,7 @@ def test_of_a_pod_only_identity_and_what_its_containers_say_is_kept() -> None:
     body["status"] |= {"podIP": "10.0.0.1", "reason": "Evicted", "message": "m"}
     kept = extract.entry(kinds.POD, body).body()
     assert set(kept) == {"metadata", "status"}
-    assert set(kept["metadata"]) == {"name", "uid", "labels", "creationTimestamp"}
+    assert set(kept["metadata"]) == {"name", "uid", "labels", "ownerReferences", "creationTimestamp"}
     assert set(kept["status"]) == {
         "phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses",
     }  # fmt: skip

@@ -323,16 +323,16 @@ class TestFailures:
         assert str(error) in world.condition("Ready")["message"]
         assert world.condition("Accepted")["status"] == accepted
 
-    async def test_a_network_failure_says_nothing_of_the_service(self) -> None:
+    async def test_a_service_whose_child_could_not_be_written_is_not_ready(self) -> None:
         world = await settled()
-        status = world.body("GPTService")["status"]
         world.edit_spec(replicas=2)
         world.cluster.failures["apply", "Deployment"] = errors.Transient("no answer", retry_after=7)
         with pytest.raises(errors.Transient) as raised:
             await world.reconciler().reconcile(KEY)
         assert raised.value.retry_after == 7
-        before = {condition["type"]: condition["reason"] for condition in status["conditions"]}
-        assert {kind: world.condition(kind)["reason"] for kind in before} == before
+        assert world.condition("Accepted")["status"] == "True"
+        assert (world.condition("Ready")["status"], world.condition("Ready")["reason"]) == ("False", "ApplyFailed")
+        assert "no answer" in world.condition("Ready")["message"]
 
     async def test_a_status_that_cannot_be_written_is_retried(self) -> None:
         world = World(builders.service())

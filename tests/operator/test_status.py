@@ -171,7 +171,7 @@ STATES = [
         facts({"replicas": 0}, failure=cause(conditions.FORBIDDEN)),
         "Degraded",
         "TFFTF",
-        "Stopped",
+        "Forbidden",
         id="stopped, and a child cannot be written",
     ),
     pytest.param(facts(resolved=UNKNOWN), "Pending", "FFFFF", "UnknownModel", id="no such model"),
@@ -396,3 +396,18 @@ def test_the_value_of_a_variable_is_in_no_message() -> None:
     failure = Cause(conditions.INVALID_SPEC, 'the API server refused env[0].value: Invalid value: "hunter2"')
     computed = status.compute(facts(spec, failure=failure), NOW)
     assert "hunter2" not in str(computed["conditions"])
+
+
+def test_our_own_words_are_never_masked() -> None:
+    """A variable's value that is a common word is no secret of a message that quotes nobody."""
+    env = [{"name": "A", "value": "replica"}]
+    told = status.compute(facts({"engine": {"env": env}}, live=deployment(**READY)), NOW)
+    messages = {condition["type"]: condition["message"] for condition in told["conditions"]}
+    assert messages["Available"] == "at least one replica answers"
+
+
+def test_a_condition_of_somebody_else_is_no_reason_to_write() -> None:
+    told = status.compute(facts(live=deployment(**READY)), NOW)
+    foreign = {"type": "Mine", "status": "True", "reason": "Because", "message": "", "lastTransitionTime": NOW}
+    live = {**builders.service(), "status": {**told, "conditions": [*told["conditions"], foreign]}}
+    assert not status.is_news(told, live)

@@ -21,7 +21,7 @@ class Reason:
 
     def message(self, what: str) -> str:
         """Return ``what`` followed by the remedy."""
-        return f"{what}. {self.remedy}" if self.remedy else what
+        return f"{what.rstrip('.')}. {self.remedy}" if self.remedy else what
 
 
 ACCEPTED_OK = Reason("Accepted")
@@ -37,6 +37,15 @@ NAME_CONFLICT = Reason(
     "Rename or delete that object, or choose another name for the service; it is not touched",
     True,
 )
+CHILD_REJECTED = Reason(
+    "ChildRejected",
+    "Mend the spec if the field comes from there; else somebody changed the object by hand: `kubectl delete` it, and "
+    "it is made again",
+    True,
+)
+APPLY_FAILED = Reason("ApplyFailed", "It is tried again; if it lasts, mend what the API server names")
+ROLLOUT_PAUSED = Reason("RolloutPaused", "Go on with `kubectl rollout resume` of the Deployment")
+CHILD_DELETING = Reason("ChildDeleting", "It is made again once it is gone; look at its metadata.finalizers")
 QUOTA_EXCEEDED = Reason("QuotaExceeded", "Raise the namespace's ResourceQuota or lower what the service asks for")
 FORBIDDEN = Reason("Forbidden", "Read the API server's message: a policy or a missing grant refuses the object", True)
 UNSCHEDULABLE = Reason("Unschedulable", "Free or add what the scheduler names, or lower what the service asks for")

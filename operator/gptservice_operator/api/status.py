@@ -65,7 +65,7 @@ class GPTServiceStatus(ApiModel):
 
     phase: Literal["Pending", "Progressing", "Ready", "Degraded", "Stopped"] | None = None
     """Summary for people; programs read the conditions."""
-    conditions: Annotated[list[Condition], Field(max_length=8), *list_map("type")] | None = None
+    conditions: Annotated[list[Condition], Field(max_length=32), *list_map("type")] | None = None
     """Accepted, Available, Progressing, Degraded and Ready."""
     observed_generation: Annotated[int, Field(json_schema_extra={"format": "int64"})] | None = None
     """Generation of the spec that this status speaks of."""

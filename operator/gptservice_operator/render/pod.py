@@ -23,7 +23,6 @@ _SECURITY = {
 _NO_GPU = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 """Without it, an image built for CUDA sees every GPU of a node whose default runtime is NVIDIA's."""
 
-_FETCH_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
 _SCRATCH_SIZE = "4Gi"
 _SHARED_MEMORY_SIZE = "1Gi"
 
@@ -70,7 +69,9 @@ def _fetch_container(resolved: Resolved) -> dict[str, Any]:
         "command": [contract.COMMAND],
         "args": [*args, contract.SOURCE_ROOT_FLAG, contract.SOURCE_ROOT],
         "env": [_NO_GPU],
-        "resources": _FETCH_RESOURCES,
+        # An init container costs the greater of its own and the others' requests, so this is free; and a namespace
+        # whose LimitRange lets the engine pass lets this pass too.
+        "resources": {"requests": dict(resolved.requests), "limits": dict(resolved.limits)},
         "securityContext": _SECURITY,
         "volumeMounts": [*_source_mount(resolved), {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT}],
     }

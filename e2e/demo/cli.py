@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+import aiohttp
 from rich.console import Console
 
 from e2e import client, installation, kubectl
-from e2e.cluster import binaries, lifecycle
+from e2e.cluster import binaries, lifecycle, prerequisites, processes, readiness
+from e2e.cluster.images import store
 from e2e.demo import say_interrupted, steps
 from e2e.demo.timeline import Timeline
 
@@ -49,11 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 EXPECTED_ERRORS = (
     steps.DemoError,
-    lifecycle.ClusterError,
+    prerequisites.MissingPrerequisites,
     binaries.BuildError,
+    store.BuildError,
+    lifecycle.ClusterError,
+    processes.StartError,
+    readiness.NotReadyError,
     installation.HelmError,
     kubectl.KubectlError,
     client.RefusedError,
+    aiohttp.ClientError,
+    OSError,
+    subprocess.TimeoutExpired,
 )
 
 

@@ -137,16 +137,12 @@ def test_the_chart_has_the_projects_version() -> None:
     [
         pytest.param({"bogus": 1}, "'bogus' not allowed", id="unknown key"),
         pytest.param({"runtime": {"imgae": "x"}}, "'imgae' not allowed", id="unknown key further down"),
-        pytest.param(
-            {"replicas": 2}, "'replicas' not allowed", id="no second replica without leader election"
-        ),
+        pytest.param({"replicas": 2}, "'replicas' not allowed", id="no second replica without leader election"),
         pytest.param({"image": "operator:dev"}, "/image", id="an image as one string"),
         pytest.param({"image": {"tag": "a tag"}}, "/image/tag", id="a tag that cannot be one"),
         pytest.param({"runtime": {"pullPolicy": "Sometimes"}}, "/runtime/pullPolicy", id="pull policy"),
         pytest.param({"runtime": {"image": ""}}, "/runtime/image", id="no runtime image"),
-        pytest.param(
-            {"runtime": {"resources": {"memory": "8 GB"}}}, "/runtime/resources/memory", id="quantity"
-        ),
+        pytest.param({"runtime": {"resources": {"memory": "8 GB"}}}, "/runtime/resources/memory", id="quantity"),
         pytest.param({"fsGroup": -1}, "/fsGroup", id="negative group"),
         pytest.param({"fsGroup": "65532"}, "/fsGroup", id="a group as text"),
         pytest.param({"resyncSeconds": 0}, "/resyncSeconds", id="no resync"),
@@ -164,7 +160,5 @@ def test_values_that_would_go_wrong_later_are_refused_by_their_place(
 
 
 def test_the_notes_tell_the_next_command(helm: Helm) -> None:
-    done = helm(
-        "install", "gptservice-operator", str(CHART), "--dry-run=client", "--namespace", "gptservice-system"
-    )
+    done = helm("install", "gptservice-operator", str(CHART), "--dry-run=client", "--namespace", "gptservice-system")
     assert "kubectl apply -f examples/quickstart.yaml" in done.stdout, done.stderr

@@ -4,18 +4,30 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# The one pin of the uv that is fetched; an installed uv is used when pyproject's required-version accepts it.
+# The one pin of the uv that is fetched; an installed uv is used if pyproject's required-version accepts it.
 UV_VERSION := 0.13.9
+UV_LEAST := 0.9
 # As e2e/cluster/paths.py, which cannot be asked before there is a uv.
 CACHE := $(or $(GPTSERVICE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gptservice)
-UV := $(or $(shell command -v uv),$(CACHE)/bin/uv-$(UV_VERSION)/bin/uv)
+UV_FETCHED := $(CACHE)/bin/uv-$(UV_VERSION)/bin/uv
+UV_INSTALLED := $(shell v=$$(uv --version 2>/dev/null | cut -d ' ' -f 2) && [ -n "$$v" ] && \
+    printf '%s\n' $(UV_LEAST) "$$v" | sort --version-sort --check=silent && command -v uv)
+UV := $(or $(UV_INSTALLED),$(UV_FETCHED))
 RUN := $(UV) run --locked
 CHART := charts/gptservice-operator
 ROOT := $(filter 0,$(shell id -u))
 NAME ?= demo
 PROFILE ?= node
 # What all targets need before their own work.
-BOOTSTRAP := $(filter-out $(shell command -v uv),$(UV))
+BOOTSTRAP := $(filter $(UV_FETCHED),$(UV))
+
+# Under sudo nothing of root's may lie in the user's checkout, or the user's next `make` could not change it.
+ifneq ($(SUDO_UID),)
+export UV_PROJECT_ENVIRONMENT := $(CACHE)/project-environment
+export PYTHONDONTWRITEBYTECODE := 1
+export PYTEST_ADDOPTS := -p no:cacheprovider
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHE)/hypothesis
+endif
 
 ##@ Start here
 
@@ -109,7 +121,7 @@ bench: ## The benchmarks there are
 	@ls e2e/bench/bench_*.py 2>/dev/null || echo "no benchmarks yet: they come with the parts that are measured"
 
 # uv from PyPI, into a folder of its own; renamed when whole, so that a Ctrl-C leaves no half of it.
-$(CACHE)/bin/uv-$(UV_VERSION)/bin/uv:
+$(UV_FETCHED):
 	@echo "uv is not installed: fetching uv $(UV_VERSION) into $(CACHE)"
 	@mkdir -p $(CACHE)/bin
 	@python3 -m venv --help >/dev/null 2>&1 && python3 -c 'import ensurepip' 2>/dev/null || \

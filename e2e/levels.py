@@ -11,6 +11,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
@@ -23,7 +24,6 @@ from e2e.cluster.images import model, seed
 ROOT = Path(__file__).resolve().parent.parent
 # The cluster that a level runs on; the node profile needs all that the api profile needs.
 PROFILES: dict[str, records.Profile] = {"api": "api", "node": "node"}
-REPORTS = ROOT / "build" / "test-reports"
 NO_TESTS_COLLECTED = 5  # pytest.ExitCode
 INTERRUPTED = 130  # as shells say it
 LEVELS = ("unit", "wiring", "api", "node")
@@ -90,14 +90,14 @@ def prepare(level: str) -> None:
 def run_level(level: str, *, long: bool = False, extra: Sequence[str] = ()) -> Outcome:
     """Runs one level's tests; `long` takes the long ones instead of the others."""
     prepare(level)
-    report = REPORTS / f"{level}{'-long' if long else ''}.xml"
-    report.unlink(missing_ok=True)
     print(f"\n== {level} {'(long) ' if long else ''}==", flush=True)
     marker = f"{level} and {'long' if long else 'not long'}"
-    command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *extra]
-    started = time.monotonic()
-    status = run_to_the_end(command)
-    return read_outcome(level, status=status, report=report, seconds=time.monotonic() - started, long=long)
+    with tempfile.TemporaryDirectory(prefix="gptservice-tests-") as folder:
+        report = Path(folder) / "junit.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *extra]
+        started = time.monotonic()
+        status = run_to_the_end(command)
+        return read_outcome(level, status=status, report=report, seconds=time.monotonic() - started, long=long)
 
 
 def run_to_the_end(command: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -64,7 +65,7 @@ class Demo:
             renewed = renew_images(cluster)
             stage.note = "is up"
             stage.note += f", loaded anew: {', '.join(renewed)}" if renewed else ""
-            self.console.print(f"    KUBECONFIG={cluster.kubeconfig}", highlight=False)
+            self.console.print(f"    KUBECONFIG={from_home(cluster.kubeconfig)}", highlight=False)
         return cluster
 
     def install(self, cluster: handle.Cluster) -> None:
@@ -123,6 +124,11 @@ def renew_images(cluster: handle.Cluster) -> list[str]:
         cluster.load_image(catalogue.archive(name))
     files.write(noted, json.dumps(wanted))
     return renewed
+
+
+def from_home(path: Path) -> str:
+    """A path as people write it."""
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def provide_catalogue(kubectl: Kubectl) -> None:

@@ -226,6 +226,7 @@ def test_one_pod_s_cause(body: Body, reason: Reason, quoted: str) -> None:
     cause = causes.find([body], None)
     assert cause is not None
     assert cause.reason.name == reason.name
+    assert cause.message.startswith("pod chat-6d4c-x1"), "a person must learn where to look"
     assert quoted in cause.message
     assert cause.message.endswith(reason.remedy), "a person must learn what to do"
 
@@ -307,6 +308,22 @@ def test_a_pod_s_failure_outranks_a_quota() -> None:
     assert cause.reason is conditions.MODEL_LOAD_FAILED
 
 
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [
+        ("ErrImagePull", conditions.IMAGE_PULL_FAILED), ("ImagePullBackOff", conditions.IMAGE_PULL_FAILED),
+        ("InvalidImageName", conditions.IMAGE_PULL_FAILED), ("ErrImageNeverPull", conditions.IMAGE_PULL_FAILED),
+        ("ImageInspectError", conditions.IMAGE_PULL_FAILED), ("CreateContainerError", conditions.INVALID_IMAGE),
+        ("RunContainerError", conditions.INVALID_IMAGE), ("StartError", conditions.INVALID_IMAGE),
+        ("ContainerCannotRun", conditions.INVALID_IMAGE), ("ContainerCreating", conditions.PODS_STARTING),
+    ],
+)  # fmt: skip
+def test_every_reason_for_which_a_kubelet_waits(waits: str, expected: Reason) -> None:
+    cause = causes.find([pod(init=[FETCHED], containers=[waiting(waits, "so it is")])], None)
+    assert cause is not None
+    assert cause.reason.name == expected.name
+
+
 @pytest.mark.parametrize("reason", get_args(contract.TerminationReason))
 def test_every_reason_that_the_runtime_can_give_is_known(reason: str) -> None:
     cause = causes.find([pod(init=[FETCHED], containers=[crashing(told(reason))])], None)
@@ -368,3 +385,16 @@ class TestWhosePodsCount:
         assert found is not None
         assert found.reason is conditions.ROLLOUT_PAUSED
         assert "rollout resume" in found.message
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "expected"),
+    [
+        pytest.param({"deletionTimestamp": "2026-01-05T12:00:00Z"}, {}, "ChildDeleting", id="a finalizer holds it"),
+        pytest.param({}, {"paused": True}, "RolloutPaused", id="somebody paused it"),
+        pytest.param({}, {"paused": False}, None, id="neither"),
+    ],
+)
+def test_a_deployment_that_stands_still_by_somebody_s_hand(metadata: Body, spec: Body, expected: str | None) -> None:
+    cause = causes.find([], {"metadata": {"name": "chat", **metadata}, "spec": spec})
+    assert (cause and cause.reason.name) == expected

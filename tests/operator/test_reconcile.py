@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gptservice_operator import errors, names
+from gptservice_operator.api import conditions
 from gptservice_operator.reconcile import Reconciler
 from gptservice_operator.store import Store
 from tests.operator import builders
@@ -333,6 +334,31 @@ class TestFailures:
         assert world.condition("Accepted")["status"] == "True"
         assert (world.condition("Ready")["status"], world.condition("Ready")["reason"]) == ("False", "ApplyFailed")
         assert "no answer" in world.condition("Ready")["message"]
+
+    async def test_a_refusal_of_a_child_that_exists_may_be_due_to_somebody_s_edit(self) -> None:
+        world = await settled()
+        world.edit_spec(replicas=2)
+        world.cluster.failures["apply", "Deployment"] = errors.Invalid("apply Deployment: spec.x: is invalid")
+        assert await world.failing_pass(errors.Invalid) == [STATUS]
+        assert world.condition("Ready")["reason"] == "ChildRejected"
+        assert "spec.x: is invalid" in world.condition("Ready")["message"]
+        assert world.condition("Accepted")["status"] == "True"
+
+    async def test_a_refusal_of_many_words_is_cut_but_says_what_to_do(self) -> None:
+        world = World(builders.service())
+        world.cluster.failures["apply", "Deployment"] = errors.Invalid("apply Deployment: " + "many words " * 2000)
+        await world.failing_pass(errors.Invalid)
+        message = world.condition("Accepted")["message"]
+        assert len(message) < 2000
+        assert message.endswith(conditions.INVALID_SPEC.remedy)
+
+    async def test_a_service_that_cannot_be_looked_at_gets_no_child_and_is_retried(self) -> None:
+        """It may be gone: then its children would belong to nobody."""
+        world = World(builders.service())
+        world.cluster.failures["get", "GPTService"] = errors.Transient("no answer")
+        assert set(await world.failing_pass(errors.Transient)) <= {STATUS}
+        world.cluster.failures.clear()
+        assert await world.run_pass() == [*CHILDREN, STATUS]
 
     async def test_a_status_that_cannot_be_written_is_retried(self) -> None:
         world = World(builders.service())

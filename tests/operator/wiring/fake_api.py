@@ -1,6 +1,6 @@
 """An API server on the loopback: discovery, lists in pages, watches that can be cut, and server-side apply.
 
-kmock was tried: it cannot make an object by an apply, does not filter by label, and its watches cannot be cut.
+kmock is known to refuse an apply of an object that does not exist and to ignore label selectors, both needed here.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """What the documents list is what there is."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,15 @@ def test_every_value_of_the_chart_is_listed() -> None:
     listed = first_column(OPERATIONS)
     missing = [key for key in values if not any(name == key or name.startswith(f"{key}.") for name in listed)]
     assert not missing
+
+
+def test_the_layers_in_the_architecture_are_those_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (layers,) = [one["layers"] for one in project["tool"]["importlinter"]["contracts"] if one["id"] == "layers"]
+    checked = [[name for name in layer.split(" | ") if not name.startswith("(")] for layer in layers]
+    rows = re.findall(r"^\| [\w ]+ \| (`[^|]+`) \|", (ROOT / "docs/architecture.md").read_text(), flags=re.MULTILINE)
+    written = [re.findall(r"`(\w+)`", row) for row in rows]
+    assert [name for row in written for name in row] == [name for layer in checked for name in layer]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name if path.parent != ROOT else "README.md")

@@ -34,8 +34,10 @@ def service(name: str = "gpt", **spec: Any) -> Object:
 
 def condition(obj: Object | None, kind: str) -> Object:
     """One condition; empty when there is none yet."""
-    found = ((obj or {}).get("status") or {}).get("conditions") or []
-    return next((c for c in found if c["type"] == kind), {})
+    status = (obj or {}).get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    # A test may have stored something else before the operator writes conditions.
+    return next((c for c in found or [] if isinstance(c, dict) and c["type"] == kind), {})
 
 
 def holds(obj: Object | None, kind: str, status: str = "True", reason: str = "") -> bool:

@@ -66,8 +66,14 @@ def connect(number: int, pid: int) -> None:
 
 def disconnect(number: int) -> None:
     """Removes the link (and with it addresses and routes) if it is there."""
-    if interface(number) in _interfaces():
+    if interface(number) not in _interfaces():
+        return
+    try:
         _ip("link", "del", interface(number))
+    except RuntimeError:
+        # The kernel takes it away by itself, at a time of its own, once the namespace at its other end has gone.
+        if interface(number) in _interfaces():
+            raise
 
 
 def _collides(route: str, wanted: Iterable[ipaddress.IPv4Network]) -> bool:

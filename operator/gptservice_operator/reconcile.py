@@ -2,11 +2,13 @@
 
 import datetime
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import errors, extract, names, observe, parse, plan, render, resolve, status, wording
 from .api import conditions, kinds
+from .api.body import section
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
@@ -14,6 +16,7 @@ from .extract import Key
 from .render.resolved import Refusal, Resolved
 from .skew import Skew
 from .store import Snapshot, Store
+from .writes import ChildDeletingError, ChildRejectedError, NameTakenError, StaleChildError, Writes
 
 logger = logging.getLogger(__name__)
 
@@ -55,20 +58,21 @@ class Reconciler:
 
     async def _write_children(self, resolved: Resolved, snapshot: Snapshot) -> list[errors.OperatorError]:
         """Write what differs. The failure of one child does not stop the others."""
-        desired = render.render(resolved)
-        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved.uid)
+        desired = {plan.child_key(manifest): manifest for manifest in render.render(resolved)}
+        also = _autoscaler_out_of_sight(resolved, snapshot)
+        view = await observe.complete(self.cluster, self.store, list(desired), snapshot.children, resolved, also)
         try:
             if view.absent and not await self._is_live(resolved):
                 return []
         except errors.OperatorError as error:
             return [error]
         failures = list(view.unknown.values())
-        seen = [manifest for manifest in desired if plan.child_key(manifest) not in view.unknown]
-        for action in plan.plan(seen, view.observed, resolved.uid):
+        unknown = plan.held_back(view.unknown)
+        seen = [manifest for key, manifest in desired.items() if key not in unknown]
+        writes = Writes(self.cluster, self.store, resolved)
+        for chain in plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas):
             try:
-                await self._write(action)
-            except errors.Absent:
-                pass  # the namespace is being deleted, and the service with it
+                await writes.run(chain)
             except errors.OperatorError as error:
                 failures.append(error)
         return failures
@@ -78,24 +82,6 @@ class Reconciler:
         if not live:
             self.store.discard((kinds.GPT_SERVICE.name, resolved.namespace, resolved.name), resolved.uid)
         return live
-
-    async def _write(self, action: plan.Action) -> None:
-        if isinstance(action, plan.Foreign):
-            raise NameTakenError(f"{action.kind} {action.name} exists and belongs to somebody else")
-        manifest = action.manifest
-        kind = kinds.BY_NAME[manifest["kind"]]
-        try:
-            live = await self.cluster.apply(manifest, manager=names.MANAGER, uid=action.uid)
-        except errors.Invalid as error:
-            if action.uid is None:
-                raise
-            raise ChildRejectedError(str(error)) from error
-        except errors.Conflict as error:
-            # The stored child is gone or was replaced: forget it, so that the next pass asks the API server.
-            self.store.discard(extract.key_of(kind, manifest["metadata"]), action.uid)
-            raise StaleChildError(str(error)) from error
-        self.store.put(extract.entry(kind, live))
-        logger.info("%s/%s: applied %s", manifest["metadata"]["namespace"], manifest["metadata"]["name"], kind.name)
 
     async def _write_status(
         self,
@@ -109,12 +95,15 @@ class Reconciler:
         if latest is None:
             return
         metadata = begun.service["metadata"]
-        deployment = latest.children.get((kinds.DEPLOYMENT.name, names.deployment(metadata["name"])))
+        deployment = _own_child(latest, kinds.DEPLOYMENT, names.deployment(metadata["name"]))
+        if not failures and deployment is not None and _is_told_already(begun.service, deployment):
+            return
         facts = status.Facts(
             service=begun.service,
             resolved=resolved,
             failure=_cause(failures),
-            deployment=deployment.body if deployment and deployment.controller_uid == metadata["uid"] else None,
+            deployment=deployment,
+            hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
             warnings=self.skew.warnings(),
         )
@@ -129,16 +118,29 @@ class Reconciler:
         self.store.put(extract.entry(kinds.GPT_SERVICE, live))
 
 
-class StaleChildError(errors.Transient):
-    """The child that the store knows is gone; the next pass, soon, makes it again."""
+def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> dict[str, Any] | None:
+    child = snapshot.children.get((kind.name, name))
+    return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
 
 
-class ChildRejectedError(errors.Invalid):
-    """The API server refuses the manifest for a child that exists; it need not be the spec that is to blame."""
+def _is_told_already(service: Mapping[str, Any], deployment: Mapping[str, Any]) -> bool:
+    """Whether a status was written for this spec, and the Deployment's numbers are about to change.
+
+    An autoscaler's step would otherwise show for a moment as a service that is not Ready.
+    """
+    told = section(service, "status").get("observedGeneration") == service["metadata"].get("generation")
+    return told and status.is_behind(deployment)
 
 
-class NameTakenError(errors.Conflict):
-    """A child's name is taken by an object that is not ours."""
+def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[plan.ChildKey]:
+    """Return the autoscaler's key where it has to be looked for though the spec asks for none.
+
+    One whose label was taken off is in no watch, and would undo the count that is applied.
+    """
+    live = snapshot.children.get((kinds.DEPLOYMENT.name, names.deployment(resolved.name)))
+    key = (kinds.HPA.name, names.hpa(resolved.name))
+    handed_over = live is not None and names.MANAGER not in live.replicas_managers
+    return [key] if resolved.autoscaling is None and handed_over and key not in snapshot.children else []
 
 
 def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
@@ -159,6 +161,8 @@ def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:
             return Cause(conditions.CHILD_REJECTED, conditions.CHILD_REJECTED.message(f"the API server refused {text}"))
         if isinstance(error, errors.Invalid):
             return Cause(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(f"the API server refused {text}"))
+        if isinstance(error, ChildDeletingError):
+            return Cause(conditions.CHILD_DELETING, conditions.CHILD_DELETING.message(text))
         if isinstance(error, errors.Waiting):
             reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in text else conditions.FORBIDDEN
             return Cause(reason, reason.message(text))

@@ -15,6 +15,13 @@ class Observed:
     uid: str
     controller_uid: str | None
     body: dict[str, Any]
+    replicas_managers: frozenset[str] = frozenset()
+    """The field managers that own ``spec.replicas``."""
+
+
+def observed(entry: Entry) -> Observed:
+    """Return the child that an entry holds."""
+    return Observed(entry.uid, entry.controller_uid, entry.body(), entry.replicas_managers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ class Store:
             service=service.body(),
             models={name: entry.body() for name, entry in models.items() if entry is not None},
             children={
-                (entry.key[0], entry.key[2]): Observed(entry.uid, entry.controller_uid, entry.body())
+                (entry.key[0], entry.key[2]): observed(entry)
                 for entry in owned
                 if entry.key[0] not in (kinds.POD.name, kinds.GPT_SERVICE.name)
             },

@@ -185,6 +185,34 @@ class TestWhatIsSent:
         await cluster.apply(DEPLOYMENT, manager="a&b=c d")
         assert api.request.query["fieldManager"] == "a&b=c d"
 
+    async def test_delete_demands_that_very_object(self, cluster: Cluster, api: ApiServer) -> None:
+        await cluster.delete(kinds.HPA, NAMESPACE, "chat", "u-1")
+        (request,) = api.requests
+        assert (request.method, request.path) == (
+            "DELETE",
+            f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers/chat",
+        )
+        assert request.body["preconditions"] == {"uid": "u-1"}
+        assert request.body["propagationPolicy"] == "Background"
+        assert request.headers["Content-Type"].startswith("application/json")
+
+    @pytest.mark.parametrize("status", [404, 409])
+    async def test_what_is_gone_already_is_deleted(self, cluster: Cluster, api: ApiServer, status: int) -> None:
+        api.will(Answer({"kind": "Status", "message": "no"}, status))
+        await cluster.delete(kinds.HPA, NAMESPACE, "chat", "u-1")
+
+    async def test_a_deletion_that_is_refused_is_told(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer({"kind": "Status", "message": "forbidden"}, 403))
+        with pytest.raises(errors.Waiting):
+            await cluster.delete(kinds.HPA, NAMESPACE, "chat", "u-1")
+
+    async def test_managed_fields_are_set_for_one_version_only(self, cluster: Cluster, api: ApiServer) -> None:
+        await cluster.set_managed_fields(kinds.DEPLOYMENT, NAMESPACE, "chat", "17", [{"manager": "m"}])
+        (request,) = api.requests
+        assert request.method == "PATCH"
+        assert request.headers["Content-Type"].startswith("application/merge-patch+json")
+        assert request.body == {"metadata": {"resourceVersion": "17", "managedFields": [{"manager": "m"}]}}
+
 
 class TestList:
     async def test_pages_are_followed_to_the_end_with_the_same_selector(self, cluster: Cluster, api: ApiServer) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from gptservice_operator import names, plan, render
+from gptservice_operator import names, plan, render, store
 from gptservice_operator.plan import Apply, Foreign
 from gptservice_operator.store import Observed
 from tests.operator import builders
@@ -26,12 +26,12 @@ def desired(kind: str, **spec: Any) -> Body:
 
 
 def observed(body: Body) -> Observed:
-    return Observed(body["metadata"]["uid"], names.controller_uid(body["metadata"]), body)
+    return store.observed(builders.entry(body))
 
 
 def actions(manifest: Body, live: Body | None) -> list[plan.Action]:
     known = {} if live is None else {plan.child_key(live): observed(live)}
-    return plan.plan([manifest], known, OWNER)
+    return [action for chain in plan.plan([manifest], known, OWNER, 1) for action in chain]
 
 
 def applied(manifest: Body) -> Body:
@@ -118,6 +118,7 @@ def test_a_changed_spec_is_applied_with_the_live_uid(kind: str, before: Body, af
         pytest.param("Deployment", delete_at("metadata", "labels", names.LABEL_MANAGED_BY), id="label lost"),
         pytest.param("Service", set_at("spec", "ports", 0, "targetPort", value=1), id="port changed"),
         pytest.param("Service", set_at("spec", "selector", "gptservice-name", value="x"), id="selector changed"),
+        pytest.param("Service", set_at("spec", "selector", "tier", value="x"), id="selector narrowed: no endpoint"),
         pytest.param("Service", set_at("spec", "type", value="NodePort"), id="type changed"),
         pytest.param("Service", delete_at("metadata", "labels", names.SERVICE_LABEL), id="service label lost"),
         pytest.param("ConfigMap", set_at("data", "limits.json", value="{}}"), id="data changed"),
@@ -187,7 +188,9 @@ def test_an_object_that_is_not_ours_is_not_touched(kind: str, references: list[B
 def test_the_order_is_that_of_the_desired_children() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     written = [
-        plan.child_key(action.manifest)[0] for action in plan.plan(manifests, {}, OWNER) if isinstance(action, Apply)
+        plan.child_key(action.manifest)[0]
+        for (action,) in plan.plan(manifests, {}, OWNER, 1)
+        if isinstance(action, Apply)
     ]
     assert written == list(CHILDREN)
 
@@ -196,7 +199,7 @@ def test_only_what_differs_is_written() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     lives = [applied(manifest) for manifest in manifests]
     lives[1]["spec"]["replicas"] = 9
-    (action,) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER)
+    ((action,),) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER, 1)
     assert isinstance(action, Apply)
     assert action.manifest["kind"] == "Deployment"
 

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from e2e.kube import Kube, NotFoundError, Object, wait_until
+from e2e.kube import Kube, Object, wait_until
 from e2e.proxy.tls import loopback_tls
 
 GROUP, VERSION = "custom.metrics.k8s.io", "v1beta2"
@@ -125,13 +125,12 @@ def _register(kube: Kube, port: int) -> None:
     }
     body = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": spec}
     kube.request("POST", _API_SERVICES, body={**body, "metadata": {"name": f"{VERSION}.{GROUP}"}})
-    wait_until(lambda: _available(kube), lambda available: available, "the custom metrics API", timeout=60)
+    wait_until(lambda: _availability(kube), lambda told: told == "True", "the custom metrics API", timeout=60)
 
 
-def _available(kube: Kube) -> bool:
-    try:
-        found = kube.request("GET", f"{_API_SERVICES}/{VERSION}.{GROUP}")
-    except NotFoundError:
-        return False
+def _availability(kube: Kube) -> str:
+    """The status of the registration's condition; why, where it is not True."""
+    found = kube.request("GET", f"{_API_SERVICES}/{VERSION}.{GROUP}")
     conditions = found.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
+    available: Object = next((each for each in conditions if each["type"] == "Available"), {})
+    return "True" if available.get("status") == "True" else str(available)

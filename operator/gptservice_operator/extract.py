@@ -54,7 +54,8 @@ def entry(kind: kinds.Kind, body: Body) -> Entry:
         controller_uid=names.controller_uid(metadata),
         models=_models(section(body, "spec")) if kind is kinds.GPT_SERVICE else frozenset(),
         replicas_managers=_replicas_managers(metadata) if kind is kinds.DEPLOYMENT else frozenset(),
-        data=json.dumps(_KEEP.get(kind, _child)(body), separators=(",", ":")).encode(),
+        # Sorted: the same object comes with its keys in another order from a list and from a watch.
+        data=json.dumps(_KEEP.get(kind, _child)(body), separators=(",", ":"), sort_keys=True).encode(),
     )
 
 

@@ -161,7 +161,8 @@ def _handed_over(
         return
     count = section(live.body, "spec").get("replicas", 1)
     ours = names.MANAGER in live.replicas_managers
-    never_set = not live.replicas_managers and hpa is None
+    # A process died before it set the count; who scales a count that nobody owns does not come to own it.
+    never_set = count == 1 and not live.replicas_managers and hpa is None
     wanted = initial if count == 0 or never_set else count
     if ours or wanted != count:
         yield SetReplicas(name, wanted)

@@ -40,7 +40,9 @@ class _Counts:
     desired: int
     """As many as are asked for: by the spec, or by the autoscaler."""
     needed: int
-    """As many as have to answer: under autoscaling further ones may be starting."""
+    """As many as have to answer."""
+    scaled: bool
+    """Whether an autoscaler says how many: it may have asked for further ones that are starting."""
     replicas: int
     updated: int
     ready: int
@@ -53,7 +55,7 @@ class _Counts:
         """Whether every pod is of the newest revision and answers, and no other is left."""
         return (
             self.current
-            and self.updated == self.desired
+            and (self.scaled or self.updated == self.desired)
             and self.replicas == self.updated
             and self.ready >= self.needed
         )
@@ -124,11 +126,12 @@ def _counts(facts: Facts) -> _Counts:
     if isinstance(facts.resolved, Resolved) and scaled:
         wanted, needed = facts.resolved.initial_replicas, facts.resolved.guaranteed_replicas
     if facts.deployment is None:
-        return _Counts(wanted, needed, 0, 0, 0, 0, current=wanted == 0)
+        return _Counts(wanted, needed, scaled, 0, 0, 0, 0, current=wanted == 0)
     live = section(facts.deployment, "status")
     return _Counts(
         desired=section(facts.deployment, "spec").get("replicas", 1) if scaled else wanted,
         needed=needed,
+        scaled=scaled,
         replicas=live.get("replicas", 0),
         updated=live.get("updatedReplicas", 0),
         ready=live.get("readyReplicas", 0),

@@ -41,7 +41,8 @@ class Store:
     """Entries by (kind, namespace, name).
 
     An entry replaces another only if its resourceVersion is newer, and never one known to be deleted, so that
-    watch events, lists and the replies of writes may arrive in any order.
+    watch events, lists and the replies of writes may arrive in any order. One of the same version counts if it differs:
+    a watch that began before the CRD was changed shows objects without the fields that its old schema lacks.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class Store:
         """Store an entry; return whether it was news."""
         self._touched[new.key] = self._clock
         old = self._entries.get(new.key)
-        if old is not None and old.resource_version >= new.resource_version:
+        if old is not None and (old.resource_version > new.resource_version or old == new):
             return False
         if self._deleted.get(new.key, -1) >= new.resource_version:
             return False

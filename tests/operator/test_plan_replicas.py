@@ -88,6 +88,7 @@ ON = [
     pytest.param(deployment(SCALED, replicas=1, owners=()), None,
                  ["set 2", f"create {HPA}"], id="created, the count not set yet"),
     pytest.param(deployment(SCALED, replicas=1, owners=()), hpa(), [], id="nobody's, but the autoscaler is there"),
+    pytest.param(deployment(SCALED, replicas=3, owners=()), None, [f"create {HPA}"], id="nobody's, scaled since"),
     pytest.param(deployment({**FIXED, "replicas": 0}, replicas=0, owners=(names.MANAGER,)), None,
                  ["set 2", "apply Deployment", f"create {HPA}"], id="resumed"),
     pytest.param(deployment(SCALED, replicas=0, owners=("kubectl",)), hpa(), ["set 2"], id="scaled to 0 by hand"),

@@ -25,6 +25,9 @@ PAGE_SIZE = 500
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
 _MERGE_PATCH = "application/merge-patch+json"
 
+_NOT_TYPED = "failed to create typed"
+"""The API server's words, with status 500, for an apply to an object whose stored types are not those of its schema."""
+
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
 Body = dict[str, Any]
@@ -144,11 +147,20 @@ class Cluster:
         await self._call("PATCH", kind, path, query=query, body={"metadata": metadata}, verb="patch", merge=True)
 
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
-        """Apply a GPTService's status."""
+        """Apply a GPTService's status.
+
+        An object that was stored under a laxer CRD, with a text where a map belongs, cannot be applied to at all. It
+        takes a merge patch: what is as it was is not judged again.
+        """
         kind = kinds.GPT_SERVICE
         metadata = {"name": name, "namespace": namespace, "uid": uid}
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "status": status}
-        return await self._apply(kind, kind.path(namespace, name, "status"), body, STATUS_MANAGER)
+        path = kind.path(namespace, name, "status")
+        try:
+            return await self._apply(kind, path, body, STATUS_MANAGER)
+        except errors.Invalid:
+            query = {"fieldManager": STATUS_MANAGER}
+            return await self._call("PATCH", kind, path, query=query, body=body, verb="patch", merge=True)
 
     async def _apply(self, kind: kinds.Kind, path: str, body: Mapping[str, Any], manager: str) -> Body:
         query = {"fieldManager": manager, "force": "true"}
@@ -231,6 +243,8 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
         413: errors.Invalid,
         422: errors.Invalid,
     }
+    if status == 500 and _NOT_TYPED in what:
+        return errors.Invalid(what)
     if status in by_status:
         return by_status[status](what)
     return errors.Transient(what, float(retry_after) if retry_after and retry_after.isdigit() else None)

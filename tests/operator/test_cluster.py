@@ -181,6 +181,17 @@ class TestWhatIsSent:
             "status": {"phase": "Ready"},
         }
 
+    async def test_a_status_that_cannot_be_applied_for_its_object_s_types_is_merged(
+        self, cluster: Cluster, api: ApiServer
+    ) -> None:
+        words = "failed to create typed live object (a/b): .spec.replicas: expected numeric, got string"
+        api.will(Answer({"kind": "Status", "message": words}, 500), Answer({"metadata": {"name": "b"}}))
+        assert await cluster.apply_status(namespace="a", name="b", uid="u-1", status={"phase": "Pending"})
+        refused, merged = api.requests
+        assert refused.path == merged.path
+        assert merged.headers["Content-Type"].startswith("application/merge-patch+json")
+        assert (merged.body["metadata"]["uid"], merged.body["status"]) == ("u-1", {"phase": "Pending"})
+
     async def test_a_manager_with_odd_characters_is_escaped(self, cluster: Cluster, api: ApiServer) -> None:
         await cluster.apply(DEPLOYMENT, manager="a&b=c d")
         assert api.request.query["fieldManager"] == "a&b=c d"

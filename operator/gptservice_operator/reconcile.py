@@ -5,8 +5,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import errors, extract, names, observe, parse, plan, render, resolve, status, wording
+from . import errors, events, extract, keys, names, observe, parse, plan, render, resolve, status, wording
 from .api import conditions, kinds
+from .api.body import Body
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
@@ -32,6 +33,8 @@ class Reconciler:
     """The wall clock, with a time zone."""
     skew: Skew = field(default_factory=Skew)
     """What the cluster's CRDs lack."""
+    mounts: events.Mounts = field(default_factory=events.Mounts)
+    """What Events say of pods that cannot start."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -44,14 +47,18 @@ class Reconciler:
         """
         snapshot = self.store.snapshot(key)
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
+            self.mounts.forget(key)
             return None
+        now = self.now()
         resolved = _decide(snapshot, self.config)
         failures: list[errors.OperatorError] = []
+        stuck = events.Found()
         if isinstance(resolved, Resolved):
             failures = await self._write_children(resolved, snapshot)
-        await self._write_status(key, snapshot, resolved, failures)
+            stuck = await self._look_at_stuck_pods(key, resolved, snapshot, now, failures)
+        await self._write_status(key, snapshot, resolved, failures, stuck, now)
         _raise_unless_settled(failures)
-        return None
+        return stuck.again
 
     async def _write_children(self, resolved: Resolved, snapshot: Snapshot) -> list[errors.OperatorError]:
         """Write what differs. The failure of one child does not stop the others."""
@@ -62,6 +69,7 @@ class Reconciler:
                 return []
         except errors.OperatorError as error:
             return [error]
+        await self._make_api_key(resolved, view)
         failures = list(view.unknown.values())
         seen = [manifest for manifest in desired if plan.child_key(manifest) not in view.unknown]
         for action in plan.plan(seen, view.observed, resolved.uid):
@@ -72,6 +80,37 @@ class Reconciler:
             except errors.OperatorError as error:
                 failures.append(error)
         return failures
+
+    async def _make_api_key(self, resolved: Resolved, view: observe.View) -> None:
+        """Make the Secret before the Deployment, whose pods wait for it: no Deployment in this pass if that fails."""
+        deployment = (kinds.DEPLOYMENT.name, names.deployment(resolved.name))
+        if deployment in view.unknown or not keys.is_missing(resolved, view.observed.get(deployment)):
+            return
+        try:
+            await keys.make(self.cluster, resolved)
+        except errors.Absent:
+            pass  # the namespace is being deleted, and the service with it
+        except errors.OperatorError as error:
+            view.unknown[deployment] = error
+
+    async def _look_at_stuck_pods(
+        self,
+        key: Key,
+        resolved: Resolved,
+        snapshot: Snapshot,
+        now: datetime.datetime,
+        failures: list[errors.OperatorError],
+    ) -> events.Found:
+        """Find out why pods do not start; a Secret of ours that somebody deleted is made again, with a new key."""
+        found = await self.mounts.look(self.cluster, key, snapshot.pods, _deployment(snapshot), now)
+        if resolved.api_keys is None or not resolved.api_keys.generated:
+            return found
+        if resolved.api_keys.secret in found.fresh:
+            try:
+                await keys.make(self.cluster, resolved)
+            except errors.OperatorError as error:
+                failures.append(error)
+        return found.without(resolved.api_keys.secret)
 
     async def _is_live(self, resolved: Resolved) -> bool:
         live = await observe.is_live(self.cluster, resolved.namespace, resolved.name, resolved.uid)
@@ -103,22 +142,24 @@ class Reconciler:
         begun: Snapshot,
         resolved: Resolved | Refusal,
         failures: Sequence[errors.OperatorError],
+        stuck: events.Found,
+        now: datetime.datetime,
     ) -> None:
         """Report on the spec that the pass began with, and on the children as they are after its writes."""
         latest = self.store.snapshot(key)
         if latest is None:
             return
         metadata = begun.service["metadata"]
-        deployment = latest.children.get((kinds.DEPLOYMENT.name, names.deployment(metadata["name"])))
         facts = status.Facts(
             service=begun.service,
             resolved=resolved,
             failure=_cause(failures),
-            deployment=deployment.body if deployment and deployment.controller_uid == metadata["uid"] else None,
+            deployment=_deployment(latest),
             pods=latest.pods,
             warnings=self.skew.warnings(),
+            missing={uid: secret.message for uid, secret in stuck.missing.items()},
         )
-        wanted = self.skew.storable(status.compute(facts, self.now().strftime("%Y-%m-%dT%H:%M:%SZ")))
+        wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
             return
         try:
@@ -146,6 +187,13 @@ def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
     if isinstance(spec, Refusal):
         return spec
     return resolve.resolve(snapshot.service, spec, snapshot.models, config)
+
+
+def _deployment(snapshot: Snapshot) -> Body | None:
+    """Return the live Deployment if it is ours."""
+    metadata = snapshot.service["metadata"]
+    found = snapshot.children.get((kinds.DEPLOYMENT.name, names.deployment(metadata["name"])))
+    return found.body if found is not None and found.controller_uid == metadata["uid"] else None
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:

@@ -21,6 +21,9 @@ STATUS_MANAGER = "gptservice-operator-status"
 
 PAGE_SIZE = 500
 
+_CONTENT_TYPES = {"PATCH": "application/apply-patch+yaml; charset=utf-8", "POST": "application/yaml"}
+"""By method. JSON is YAML; what these name the client sends as it is, the rest it would encode a second time."""
+
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
 Body = dict[str, Any]
@@ -168,9 +171,7 @@ class Cluster:
     async def _send(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
     ) -> tuple[int, Body, str | None]:
-        # With a parameter behind it, the client sends the text as it is.
-        content_type = "application/apply-patch+yaml; charset=utf-8" if method == "PATCH" else "application/json"
-        headers = {"Accept": "application/json", "Content-Type": content_type}
+        headers = {"Accept": "application/json", "Content-Type": _CONTENT_TYPES.get(method, "application/json")}
         _, url, headers, _, _ = await self._api.param_serialize(
             method, path, header_params=headers, auth_settings=["BearerToken"]
         )

@@ -30,9 +30,7 @@ class Cause:
     message: str
 
 
-def find(
-    pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str] | None = None
-) -> Cause | None:
+def find(pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str] | None = None) -> Cause | None:
     """Return what keeps the service from being ready, the gravest first; None if nothing is to be seen.
 
     Args:

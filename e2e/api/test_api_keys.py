@@ -1,4 +1,4 @@
-"""API keys: a Secret that is made once, of which the operator never sees the value again, and found missing by Events."""
+"""API keys: a Secret that is made once and never read, and that a pod's Events show to be missing."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _newest_revision(pods: Sequence[Body], deployment: Body | None) -> list[Body
 
 
 def of_deployment(pods: Sequence[Body], deployment: Body | None) -> list[Body]:
-    """Return the pods that are not leaving and that a ReplicaSet of the Deployment made: anybody can put labels on one."""
+    """Return the pods that stay and that a ReplicaSet of the Deployment made: anybody can put labels on a pod."""
     present = [pod for pod in pods if not _is_leaving(pod)]
     if deployment is None:
         return present

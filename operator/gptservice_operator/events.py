@@ -1,4 +1,4 @@
-"""Why volumes of a pod are not there: only its Events say, which are never watched, but listed for a pod that is stuck."""
+"""Why a pod's volumes are not there: only its Events say, which are listed for a pod that is stuck and never watched."""
 
 import datetime
 import logging
@@ -127,7 +127,7 @@ async def _missing(cluster: Cluster, namespace: str, uid: str) -> MissingSecret 
 
 
 def missing_secret(listed: Sequence[Body]) -> MissingSecret | None:
-    """Return the Secret that the newest complaint about a pod's volumes names, unless its volumes are mounted by now."""
+    """Return the Secret that the newest complaint about a pod's volumes names, unless they are mounted by now."""
     for event in sorted(listed, key=_when, reverse=True):
         if event.get("reason") in _PASSED:
             return None

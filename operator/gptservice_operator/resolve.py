@@ -9,8 +9,8 @@ from gptservice_runtime import contract
 
 from . import advice, names, reserved
 from .api import conditions, v1
-from .api.conditions import Reason
 from .api.access import Auth
+from .api.conditions import Reason
 from .api.engine import Gpu, Resources
 from .api.exposure import ServiceSpec
 from .api.rollout import is_zero

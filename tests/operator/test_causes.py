@@ -264,12 +264,8 @@ NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        pytest.param(
-            pod(containers=[INITIALIZING]), conditions.SECRET_NOT_FOUND, id="a pod that waits for its volumes"
-        ),
-        pytest.param(
-            pod(containers=[crashing(told("OutOfMemory"))]), conditions.OUT_OF_MEMORY, id="one that says more"
-        ),
+        pytest.param(pod(containers=[INITIALIZING]), conditions.SECRET_NOT_FOUND, id="a pod without its volumes"),
+        pytest.param(pod(containers=[crashing(told("OutOfMemory"))]), conditions.OUT_OF_MEMORY, id="one that says why"),
         pytest.param(pod(ready=True), None, id="one that is ready all the same"),
     ],
 )

@@ -136,7 +136,8 @@ def _authorization(kubectl: Kubectl, namespace: str, secret: str | None) -> dict
 
 def api_keys(secret: Object) -> list[str]:
     """The keys that a Secret holds, as the runtime reads them: every value, one key per line."""
-    values = [base64.b64decode(value).decode() for value in (secret.get("data") or {}).values()]
+    data = cast(dict[str, str], secret.get("data") or {})
+    values = [base64.b64decode(value).decode() for value in data.values()]
     return [line.strip() for value in values for line in value.splitlines() if line.strip()]
 
 

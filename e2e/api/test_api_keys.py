@@ -223,15 +223,18 @@ def complain(kube: Kube, pod: Object, secret: str) -> None:
     )
 
 
+def are_placed(pods: list[Object]) -> bool:
+    return len(pods) == 1 and "nodeName" in pods[0]["spec"]
+
+
 @pytest.fixture
 def stuck(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> Callable[..., Object]:
     """Makes a service whose one pod gets a node and does not start, and returns the pod."""
 
     def make(**spec: Any) -> Object:
         kube.apply(service(engine=STUCK, **spec), namespace)
-        placed = lambda pods: len(pods) == 1 and "nodeName" in pods[0]["spec"]  # noqa: E731
-        (pod,) = wait_until(observer.pods, placed, "the pod on a node")
-        return pod
+        pods: list[Object] = wait_until(observer.pods, are_placed, "the pod on a node")
+        return pods[0]
 
     return make
 

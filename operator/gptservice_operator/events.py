@@ -1,4 +1,4 @@
-"""Why a pod's volumes are not there: only its Events say, which are listed for a pod that is stuck and never watched."""
+"""Why a pod's volumes are not there: only its Events say, which are listed for a stuck pod and never watched."""
 
 import datetime
 import logging

@@ -243,7 +243,7 @@ def test_a_deleted_secret_is_made_again_when_a_pod_misses_it(
     stuck: Callable[..., Object], kube: Kube, namespace: str, observer: Observer
 ) -> None:
     pod = stuck()
-    name = observer.wait(lambda o: bool((o or {}).get("status", {}).get("authSecret")), "its key")["status"]["authSecret"]
+    name = f"gpt-key-{observer.uid('GPTService')[:8]}"
     old = kube.get("Secret", name, namespace)
     kube.delete("Secret", name, namespace)
     complain(kube, pod, name)

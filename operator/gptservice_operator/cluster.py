@@ -146,6 +146,25 @@ class Cluster:
         path = kind.path(namespace, name)
         await self._call("PATCH", kind, path, query=query, body={"metadata": metadata}, verb="patch", merge=True)
 
+    async def create(self, manifest: Mapping[str, Any]) -> bool:
+        """Make a Secret; return whether it was made, False if one of that name is there. The reply is thrown away.
+
+        Raises:
+            errors.OperatorError: it is neither made nor there.
+        """
+        kind = kinds.SECRET
+        try:
+            await self._call("POST", kind, kind.path(manifest["metadata"]["namespace"]), verb="create", body=manifest)
+        except errors.Conflict:
+            return False
+        return True
+
+    async def events(self, namespace: str, uid: str) -> Sequence[Body]:
+        """Return the Events of one object, up to PAGE_SIZE of them, in no order."""
+        query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": str(PAGE_SIZE)}
+        page = await self._call("GET", kinds.EVENT, kinds.EVENT.path(namespace), query=query, verb="list")
+        return entries(page, "items")
+
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         """Apply a GPTService's status.
 
@@ -245,6 +264,8 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
     }
     if status == 500 and _NOT_TYPED in what:
         return errors.Invalid(what)
+    if status == 409 and reply.get("reason") != "AlreadyExists" and verb == "create":
+        return errors.Transient(what)  # of the quota's counter, not of the object
     if status in by_status:
         return by_status[status](what)
     return errors.Transient(what, float(retry_after) if retry_after and retry_after.isdigit() else None)

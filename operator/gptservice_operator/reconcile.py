@@ -2,13 +2,12 @@
 
 import datetime
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from . import errors, extract, names, observe, parse, plan, render, resolve, status, wording
+from . import errors, events, extract, keys, names, observe, parse, plan, render, resolve, status, wording
 from .api import conditions, kinds
-from .api.body import section
+from .api.body import Body, section
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
@@ -35,6 +34,8 @@ class Reconciler:
     """The wall clock, with a time zone."""
     skew: Skew = field(default_factory=Skew)
     """What the cluster's CRDs lack."""
+    mounts: events.Mounts = field(default_factory=events.Mounts)
+    """What Events say of pods that cannot start."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -47,14 +48,18 @@ class Reconciler:
         """
         snapshot = self.store.snapshot(key)
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
+            self.mounts.forget(key)
             return None
+        now = self.now()
         resolved = _decide(snapshot, self.config)
         failures: list[errors.OperatorError] = []
+        stuck = events.Found()
         if isinstance(resolved, Resolved):
             failures = await self._write_children(resolved, snapshot)
-        await self._write_status(key, snapshot, resolved, failures)
+            stuck = await self._look_at_stuck_pods(key, resolved, snapshot, now, failures)
+        await self._write_status(key, snapshot, resolved, failures, stuck, now)
         _raise_unless_settled(failures)
-        return None
+        return stuck.again
 
     async def _write_children(self, resolved: Resolved, snapshot: Snapshot) -> list[errors.OperatorError]:
         """Write what differs. The failure of one child does not stop the others."""
@@ -66,6 +71,7 @@ class Reconciler:
                 return []
         except errors.OperatorError as error:
             return [error]
+        await self._make_api_key(resolved, view)
         failures = list(view.unknown.values())
         unknown = plan.held_back(view.unknown)
         seen = [manifest for key, manifest in desired.items() if key not in unknown]
@@ -76,6 +82,37 @@ class Reconciler:
             except errors.OperatorError as error:
                 failures.append(error)
         return failures
+
+    async def _make_api_key(self, resolved: Resolved, view: observe.View) -> None:
+        """Make the Secret before the Deployment, whose pods wait for it: no Deployment in this pass if that fails."""
+        deployment = (kinds.DEPLOYMENT.name, names.deployment(resolved.name))
+        if deployment in view.unknown or not keys.is_missing(resolved, view.observed.get(deployment)):
+            return
+        try:
+            await keys.make(self.cluster, resolved)
+        except errors.Absent:
+            pass  # the namespace is being deleted, and the service with it
+        except errors.OperatorError as error:
+            view.unknown[deployment] = error
+
+    async def _look_at_stuck_pods(
+        self,
+        key: Key,
+        resolved: Resolved,
+        snapshot: Snapshot,
+        now: datetime.datetime,
+        failures: list[errors.OperatorError],
+    ) -> events.Found:
+        """Find out why pods do not start; a Secret of ours that somebody deleted is made again, with a new key."""
+        found = await self.mounts.look(self.cluster, key, snapshot.pods, _deployment(snapshot), now)
+        if resolved.api_keys is None or not resolved.api_keys.generated:
+            return found
+        if resolved.api_keys.secret in found.fresh:
+            try:
+                await keys.make(self.cluster, resolved)
+            except errors.OperatorError as error:
+                failures.append(error)
+        return found.without(resolved.api_keys.secret)
 
     async def _is_live(self, resolved: Resolved) -> bool:
         live = await observe.is_live(self.cluster, resolved.namespace, resolved.name, resolved.uid)
@@ -89,13 +126,15 @@ class Reconciler:
         begun: Snapshot,
         resolved: Resolved | Refusal,
         failures: Sequence[errors.OperatorError],
+        stuck: events.Found,
+        now: datetime.datetime,
     ) -> None:
         """Report on the spec that the pass began with, and on the children as they are after its writes."""
         latest = self.store.snapshot(key)
         if latest is None:
             return
         metadata = begun.service["metadata"]
-        deployment = _own_child(latest, kinds.DEPLOYMENT, names.deployment(metadata["name"]))
+        deployment = _deployment(latest)
         if not failures and deployment is not None and _is_told_already(begun.service, deployment):
             return
         facts = status.Facts(
@@ -106,8 +145,9 @@ class Reconciler:
             hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
             warnings=self.skew.warnings(),
+            missing={uid: secret.message for uid, secret in stuck.missing.items()},
         )
-        wanted = self.skew.storable(status.compute(facts, self.now().strftime("%Y-%m-%dT%H:%M:%SZ")))
+        wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
             return
         try:
@@ -118,12 +158,7 @@ class Reconciler:
         self.store.put(extract.entry(kinds.GPT_SERVICE, live))
 
 
-def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> dict[str, Any] | None:
-    child = snapshot.children.get((kind.name, name))
-    return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
-
-
-def _is_told_already(service: Mapping[str, Any], deployment: Mapping[str, Any]) -> bool:
+def _is_told_already(service: Body, deployment: Body) -> bool:
     """Whether a status was written for this spec, and the Deployment's numbers are about to change.
 
     An autoscaler's step would otherwise show for a moment as a service that is not Ready.
@@ -148,6 +183,16 @@ def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
     if isinstance(spec, Refusal):
         return spec
     return resolve.resolve(snapshot.service, spec, snapshot.models, config)
+
+
+def _deployment(snapshot: Snapshot) -> Body | None:
+    return _own_child(snapshot, kinds.DEPLOYMENT, names.deployment(snapshot.service["metadata"]["name"]))
+
+
+def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> Body | None:
+    """Return the live child of that name if it is ours."""
+    child = snapshot.children.get((kind.name, name))
+    return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import causes, names, wording
@@ -33,6 +33,8 @@ class Facts:
     pods: Sequence[Body]
     warnings: Sequence[str] = ()
     """What does not stop the service, beyond what was found when it was resolved."""
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What Events say of Secrets that pods' volumes lack, by pod UID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,11 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     if isinstance(facts.resolved, Resolved):
         status["endpoint"] = endpoint(facts.resolved)
         status["effective"] = _effective(facts.resolved)
+        if facts.resolved.api_keys is not None:
+            status["authSecret"] = facts.resolved.api_keys.secret
     else:
         # What runs goes on as it was decided before the refused edit.
-        status.update({key: old[key] for key in ("endpoint", "effective") if key in old})
+        status.update({key: old[key] for key in ("endpoint", "effective", "authSecret") if key in old})
     return {**status, "lastSyncTime": now}
 
 
@@ -171,7 +175,7 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
     accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
     if counts.desired == 0 and facts.failure is None:
         return [accepted, *_stopped()]
-    cause = facts.failure or causes.find(facts.pods, facts.deployment)
+    cause = facts.failure or causes.find(facts.pods, facts.deployment, facts.missing)
     if counts.complete and facts.failure is None:
         return [accepted, _available(counts), *_all_ready(counts, causes.of_autoscaler(facts.hpa))]
     cause = cause or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")

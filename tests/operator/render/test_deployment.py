@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gptservice_operator import names
 from gptservice_operator.render.deployment import render_deployment
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -30,6 +31,24 @@ def test_a_rolling_update_takes_no_pod_away_before_its_successor_is_ready() -> N
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     assert rendered(upgradeStrategy="RollingUpdate")["strategy"] == rolling
     assert rendered()["strategy"] == rolling, "in full, also where it is the default: only so can it be taken back"
+
+
+GENERATE: Body = {"apiKeys": {"generate": True}}
+THEIRS: Body = {"apiKeys": {"secretRef": {"name": "team-keys"}}}
+DISABLED: Body = {"disabled": True}
+
+
+@pytest.mark.parametrize(
+    ("auth", "annotations"),
+    [
+        pytest.param(GENERATE, {names.KEY_SECRET: f"chat-key-{builders.uid_of('GPTService', 'chat')[:8]}"}, id="ours"),
+        pytest.param(THEIRS, None, id="the user's"),
+        pytest.param(DISABLED, None, id="none"),
+    ],
+)
+def test_it_tells_which_secret_was_made_before_it(auth: Body, annotations: Body | None) -> None:
+    manifest = render_deployment(builders.resolved({"model": "pvc://models/m", "auth": auth}))
+    assert manifest["metadata"].get("annotations") == annotations
 
 
 def test_recreate_has_no_further_settings() -> None:

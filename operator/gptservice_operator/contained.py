@@ -17,6 +17,9 @@ _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
+_EXACT = frozenset({"ingress", "podSelector", "selector"})
+"""Fields that belong to one owner as a whole and get no defaults: what others add there changes whom it is about."""
+_LEFT_OUT_IF_FALSE = frozenset({"publishNotReadyAddresses"})
 _PORT_KEYS = (("containerPort", "protocol"), ("port", "protocol"))
 _QUANTITY_FIELDS = frozenset({"limits", "requests", "capacity"})
 
@@ -40,7 +43,7 @@ def _map_contains(live: Map, wanted: Map, field: str) -> bool:
     for key, value in wanted.items():
         if key not in live:
             # The API server leaves out what is empty.
-            if value not in ("", [], {}):
+            if value not in ("", [], {}) and not (value is False and key in _LEFT_OUT_IF_FALSE):
                 return False
         elif not _same(live[key], value, parent=field, field=key):
             return False
@@ -50,6 +53,8 @@ def _map_contains(live: Map, wanted: Map, field: str) -> bool:
 def _same(live: Any, wanted: Any, *, parent: str, field: str) -> bool:
     if field == "sizeLimit" or parent in _QUANTITY_FIELDS:
         return stored(live) == stored(wanted)
+    if field in _EXACT:
+        return bool(live == wanted)
     return contains(live, wanted, field)
 
 

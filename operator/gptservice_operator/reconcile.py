@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import errors, extract, names, observe, parse, plan, render, resolve, status, wording
+from . import companions, errors, extract, names, observe, parse, plan, render, resolve, status, wording
 from .api import conditions, kinds
 from .causes import Cause
 from .cluster import Cluster
@@ -145,7 +145,7 @@ def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
     spec = parse.parse(snapshot.service)
     if isinstance(spec, Refusal):
         return spec
-    return resolve.resolve(snapshot.service, spec, snapshot.models, config)
+    return resolve.resolve(snapshot.service, spec, snapshot.models, config, companions.Seen(snapshot.children))
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:

@@ -105,7 +105,11 @@ _SERVER_DEFAULTS: dict[str, Body] = {
         },
         "status": {"observedGeneration": 1},
     },
+    "NetworkPolicy": {},
+    "PersistentVolumeClaim": {"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}},
+    "PodDisruptionBudget": {"status": {"currentHealthy": 0, "disruptionsAllowed": 0}},
     "Service": {"spec": {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "sessionAffinity": "None"}},
+    "ServiceAccount": {},
 }
 
 
@@ -113,6 +117,8 @@ def live(manifest: Mapping[str, Any], *, uid: str | None = None, version: int = 
     """Return the object that the API server makes of an applied manifest: with identity, defaults and managedFields."""
     kind, name = plan.child_key(manifest)
     stored: Body = merged(_SERVER_DEFAULTS[kind], manifest)
+    if stored.get("spec", {}).get("publishNotReadyAddresses") is False:
+        del stored["spec"]["publishNotReadyAddresses"]
     stored["metadata"] |= {
         "uid": uid or uid_of(kind, name),
         "resourceVersion": str(version),

@@ -160,4 +160,24 @@ CASES: dict[str, Case] = {
         }
     ),
     "one-pod-cache": Case({"model": "pvc://models/m", "cache": {"size": "10Gi"}}),
+    "shared-cache": Case(
+        {
+            "model": "pvc://models/m",
+            "replicas": 2,
+            "cache": {"size": "1Ti", "storageClassName": "nfs", "accessModes": ["ReadWriteOnce", "ReadWriteMany"]},
+            "monitoring": {"namespaces": ["observability", "prometheus"]},
+        },
+        name="default",
+    ),
+    "nothing-around": Case(
+        {
+            "model": "pvc://models/m",
+            "replicas": 2,
+            "serviceAccountName": "serving",
+            "cache": {"persistentVolumeClaim": {"claimName": "weights"}},
+            "disruptionBudget": {"disabled": True},
+            "networkPolicy": {"disabled": True},
+            "monitoring": {"podMonitor": "Disabled"},
+        }
+    ),
 }

@@ -96,7 +96,7 @@ class TestReading:
             [
                 ("GPTService", None),
                 ("GPTModel", None),
-                *((kind, names.WATCH_SELECTOR) for kind in ("ConfigMap", "Deployment", "Service", "Pod")),
+                *((kind.name, names.WATCH_SELECTOR) for kind in (*kinds.CHILDREN, kinds.POD)),
             ],
             key=str,
         )

@@ -28,7 +28,22 @@ AWKWARD = [
     pytest.param("x." * 31 + "y", id="63 characters, every other a dot"),
     pytest.param("a" + "-" * 60 + "." + "b", id="mostly hyphens"),
 ]
-CHILD_NAMES = [names.deployment, names.k8s_service, names.limits_config_map]
+
+
+def shared_cache_claim(service_name: str) -> str:
+    return names.cache_claim(service_name, "nfs", ["ReadWriteMany"])
+
+
+CHILD_NAMES = [
+    names.deployment,
+    names.k8s_service,
+    names.pods_service,
+    names.limits_config_map,
+    names.service_account,
+    names.disruption_budget,
+    names.network_policy,
+    shared_cache_claim,
+]
 
 
 @pytest.mark.parametrize("child_name", CHILD_NAMES)
@@ -123,3 +138,24 @@ def test_the_owner_reference_controls_and_blocks_nothing() -> None:
 def test_the_controller_of_an_object(references: list[dict[str, object]] | None, uid: str | None) -> None:
     metadata = {} if references is None else {"ownerReferences": references}
     assert names.controller_uid(metadata) == uid
+
+
+class TestCacheClaim:
+    """What cannot be changed in a claim is in its name, so that a change of it makes another claim."""
+
+    def test_its_name_for_ever(self) -> None:
+        """Another name for the same cache would leave the weights behind."""
+        assert names.cache_claim("chat", None, ["ReadWriteOnce"]) == "chat-cache-a2f0cffa"
+        assert names.cache_claim("llama-3.1-8b", "fast", ["ReadWriteMany"]).startswith("llama-3-1-8b-7b633509-cache-")
+
+    def test_each_class_and_set_of_modes_has_its_own(self) -> None:
+        claims = [
+            names.cache_claim("chat", storage_class, modes)
+            for storage_class in (None, "fast", "null")
+            for modes in (["ReadWriteOnce"], ["ReadWriteMany"], ["ReadWriteMany", "ReadWriteOnce"])
+        ]
+        assert len(set(claims)) == len(claims)
+
+    def test_the_order_of_modes_is_no_difference(self) -> None:
+        one = names.cache_claim("chat", "nfs", ["ReadWriteOnce", "ReadWriteMany"])
+        assert one == names.cache_claim("chat", "nfs", ["ReadWriteMany", "ReadWriteOnce"])

@@ -32,12 +32,24 @@ GPT_MODEL = Kind(API_VERSION, "GPTModel", "gptmodels", namespaced=False)
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 SERVICE = Kind("v1", "Service", "services")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
+PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+POD_DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 POD = Kind("v1", "Pod", "pods")
 
 OWN: tuple[Kind, ...] = (GPT_SERVICE, GPT_MODEL)
 """Watched in full."""
 
-CHILDREN: tuple[Kind, ...] = (CONFIG_MAP, DEPLOYMENT, SERVICE)
+CHILDREN: tuple[Kind, ...] = (
+    SERVICE_ACCOUNT,
+    PERSISTENT_VOLUME_CLAIM,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    SERVICE,
+    POD_DISRUPTION_BUDGET,
+    NETWORK_POLICY,
+)
 """Written by us; watched by our label. The order is the order in which a pass writes them."""
 
 WATCHED: tuple[Kind, ...] = (*OWN, *CHILDREN, POD)

@@ -2,16 +2,31 @@
 
 from typing import Any
 
-from . import config_map, deployment, service
+from . import (
+    config_map,
+    deployment,
+    disruption_budget,
+    network_policy,
+    persistent_volume_claim,
+    pods_service,
+    service,
+    service_account,
+)
 from .resolved import Resolved
 
 Manifest = dict[str, Any]
 
 
 def render(resolved: Resolved) -> list[Manifest]:
-    """Return every child's manifest, in the order in which a pass writes them."""
-    return [
+    """Return the manifest of every child that is wanted, in the order in which a pass writes them."""
+    wanted = (
+        service_account.render_service_account(resolved),
+        persistent_volume_claim.render_persistent_volume_claim(resolved),
         config_map.render_config_map(resolved),
         deployment.render_deployment(resolved),
         service.render_service(resolved),
-    ]
+        pods_service.render_pods_service(resolved),
+        disruption_budget.render_disruption_budget(resolved),
+        network_policy.render_network_policy(resolved),
+    )
+    return [manifest for manifest in wanted if manifest is not None]

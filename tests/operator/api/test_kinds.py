@@ -16,6 +16,10 @@ from gptservice_operator.api import kinds
         (kinds.DEPLOYMENT.path("a", "b"), "/apis/apps/v1/namespaces/a/deployments/b"),
         (kinds.SERVICE.path("a"), "/api/v1/namespaces/a/services"),
         (kinds.CONFIG_MAP.path("a", "b"), "/api/v1/namespaces/a/configmaps/b"),
+        (kinds.SERVICE_ACCOUNT.path("a", "b"), "/api/v1/namespaces/a/serviceaccounts/b"),
+        (kinds.PERSISTENT_VOLUME_CLAIM.path("a", "b"), "/api/v1/namespaces/a/persistentvolumeclaims/b"),
+        (kinds.POD_DISRUPTION_BUDGET.path("a", "b"), "/apis/policy/v1/namespaces/a/poddisruptionbudgets/b"),
+        (kinds.NETWORK_POLICY.path("a", "b"), "/apis/networking.k8s.io/v1/namespaces/a/networkpolicies/b"),
         (kinds.POD.path(), "/api/v1/pods"),
     ],
 )
@@ -24,11 +28,14 @@ def test_paths(path: str, expected: str) -> None:
 
 
 def test_a_pass_writes_what_pods_refer_to_before_the_deployment() -> None:
-    assert [kind.name for kind in kinds.CHILDREN] == ["ConfigMap", "Deployment", "Service"]
+    order = [kind.name for kind in kinds.CHILDREN]
+    assert order[order.index("Deployment") :] == ["Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"]
+    assert order[: order.index("Deployment")] == ["ServiceAccount", "PersistentVolumeClaim", "ConfigMap"]
 
 
 def test_every_watched_kind_is_found_by_its_name() -> None:
     assert {kind.name for kind in kinds.WATCHED} == {
-        "GPTService", "GPTModel", "ConfigMap", "Deployment", "Service", "Pod",
+        "GPTService", "GPTModel", "ServiceAccount", "PersistentVolumeClaim", "ConfigMap", "Deployment", "Service",
+        "PodDisruptionBudget", "NetworkPolicy", "Pod",
     }  # fmt: skip
     assert all(kinds.BY_NAME[kind.name] is kind for kind in kinds.WATCHED)

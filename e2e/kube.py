@@ -50,6 +50,8 @@ KINDS = {
     "Event": Kind("v1", "events"),
     "PersistentVolumeClaim": Kind("v1", "persistentvolumeclaims"),
     "ServiceAccount": Kind("v1", "serviceaccounts"),
+    "PodDisruptionBudget": Kind("policy/v1", "poddisruptionbudgets"),
+    "NetworkPolicy": Kind("networking.k8s.io/v1", "networkpolicies"),
     "Namespace": Kind("v1", "namespaces", namespaced=False),
     "Node": Kind("v1", "nodes", namespaced=False),
     "ClusterRole": Kind("rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.api.state import Observer, service
-from e2e.kube import Kube, Object
+from e2e.api.state import Observer, is_stopped, service
+from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import NAMESPACE, RELEASE, ROOT, Access, OperatorProcess
 from e2e.proxy import Switchboard
 
@@ -64,10 +64,13 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     operator: OperatorProcess, board: Switchboard, kube: Kube, namespace: str, observer: Observer
 ) -> None:
     """Granted and used are compared over all that this level's tests have made it do, and at least this."""
-    kube.apply(service(), namespace)
+    kube.apply(service(replicas=2), namespace)
     observer.wait_ready()
     observer.delete_and_wait_for_another("Service")
     observer.wait_ready()
+    kube.apply(service("stopped", replicas=0, cache={"size": "1Gi"}), namespace)
+    observer.wait(is_stopped, "to be Stopped", "stopped")
+    switch_off_what_can_be(kube, namespace, observer)
     entries = [e for e in board.log.since() if e.target.resource and e.target.group != "authentication.k8s.io"]
     refused = [entry for entry in entries if entry.code == 403 and "being terminated" not in entry.error]
     assert [entry.error for entry in refused] == []
@@ -77,6 +80,13 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
         for verb in _verbs(entry.target.verb, entry.code)
     }
     assert used == granted(kube.get("ClusterRole", RELEASE))
+
+
+def switch_off_what_can_be(kube: Kube, namespace: str, observer: Observer) -> None:
+    off = {"networkPolicy": {"disabled": True}, "disruptionBudget": {"disabled": True}, "serviceAccountName": "default"}
+    kube.merge("GPTService", "gpt", namespace, {"spec": off})
+    gone = {"NetworkPolicy/gpt", "PodDisruptionBudget/gpt", "ServiceAccount/gpt-pods"}
+    wait_until(observer.children, lambda found: not gone & set(found), f"{', '.join(sorted(gone))} to go")
 
 
 def _verbs(verb: str, code: int | None) -> set[str]:

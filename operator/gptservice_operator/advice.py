@@ -14,7 +14,6 @@ NO_EFFECT: tuple[str, ...] = (
     "huggingFaceTokenSecretRef",
     "modelCredentialsSecretRef",
     "modelDigest",
-    "monitoring.podMonitor",
     "rollout.autoRollback",
     "rollout.readyLatencyMilliseconds",
     "rollout.surgeWaitSeconds",

@@ -9,9 +9,11 @@ from .api.body import section
 from .api.cache import Cache
 from .api.quantity import quantity
 from .config import Config
-from .render.resolved import CacheClaim, Companions
+from .render.resolved import CacheClaim, Companions, Issuer
 from .store import Observed
 
+DEFAULT_ISSUER_KIND = "Issuer"
+DEFAULT_ISSUER_GROUP = "cert-manager.io"
 DEFAULT_ACCESS_MODES = ("ReadWriteOnce",)
 LEAST_GUARANTEED = 2
 """From so many replicas on a disruption budget helps; for one it would only block every drain of its node."""
@@ -19,9 +21,12 @@ LEAST_GUARANTEED = 2
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is in the cluster of a service's children, by kind and name."""
+    """What there is in the cluster."""
 
     children: Mapping[tuple[str, str], Observed] = field(default_factory=dict[tuple[str, str], Observed])
+    """The service's children by kind and name."""
+    served: frozenset[kinds.Kind] = frozenset()
+    """Those of the optional kinds that the API server knows."""
 
 
 NOTHING_SEEN = Seen()
@@ -35,17 +40,20 @@ def decide(name: str, uid: str, spec: v1.GPTServiceSpec, config: Config, seen: S
         uid: its UID.
         spec: its spec.
         config: the operator's configuration.
-        seen: the children that exist.
+        seen: what there is in the cluster.
     """
-    cache = spec.cache or Cache()
-    claim_name, claim, warnings = _cache_claim(name, uid, cache, seen)
+    claim_name, claim, about_cache = _cache_claim(name, uid, spec.cache or Cache(), seen)
+    issuer, about_issuer = _issuer(spec, seen)
+    has_pod_monitor, about_pod_monitor = _has_pod_monitor(spec, seen)
     return Companions(
         makes_service_account=spec.service_account_name is None,
         has_disruption_budget=_has_disruption_budget(spec),
         scrapers=_scrapers(spec, config),
         cache_claim_name=claim_name,
         cache_claim=claim,
-        warnings=warnings,
+        issuer=issuer,
+        has_pod_monitor=has_pod_monitor,
+        warnings=(*about_cache, *about_issuer, *about_pod_monitor),
     )
 
 
@@ -97,3 +105,27 @@ def _never_shrunk(wanted: str, live: str | None) -> tuple[str, tuple[str, ...]]:
     if live is None or asked is None or there is None or asked >= there:
         return wanted, ()
     return live, (f"spec.cache.size {wanted} is less than the {live} of the claim, which cannot shrink: it stays",)
+
+
+def _issuer(spec: v1.GPTServiceSpec, seen: Seen) -> tuple[Issuer | None, tuple[str, ...]]:
+    reference = spec.tls.issuer_ref if spec.tls is not None else None
+    if reference is None:
+        return None, ()
+    if kinds.CERTIFICATE not in seen.served:
+        kind = kinds.CERTIFICATE
+        return None, (
+            f"spec.tls.issuerRef: nothing issues the certificate: the cluster has no {kind.name} ({kind.api_version})",
+        )
+    issuer = Issuer(reference.name, reference.kind or DEFAULT_ISSUER_KIND, reference.group or DEFAULT_ISSUER_GROUP)
+    return issuer, ()
+
+
+def _has_pod_monitor(spec: v1.GPTServiceSpec, seen: Seen) -> tuple[bool, tuple[str, ...]]:
+    """Where it was not asked for, a cluster without Prometheus operator is nothing to complain about."""
+    wish = spec.monitoring.pod_monitor if spec.monitoring is not None else None
+    kind = kinds.POD_MONITOR
+    if kind in seen.served:
+        return wish != "Disabled", ()
+    if wish == "Enabled":
+        return False, (f"spec.monitoring.podMonitor: no {kind.name} CRD: the cluster does not have {kind.api_version}",)
+    return False, ()

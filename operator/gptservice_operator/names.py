@@ -90,6 +90,21 @@ def network_policy(service_name: str) -> str:
     return child(service_name)
 
 
+def certificate(service_name: str) -> str:
+    """Return the Certificate's name."""
+    return child(service_name)
+
+
+def certificate_secret(service_name: str) -> str:
+    """Return the name of the Secret into which the certificate is issued. It never changes: pods mount it."""
+    return child(service_name, "-tls")
+
+
+def pod_monitor(service_name: str) -> str:
+    """Return the PodMonitor's name."""
+    return child(service_name)
+
+
 def cache_claim(service_name: str, storage_class: str | None, access_modes: Iterable[str]) -> str:
     """Return the name of the cache's claim. What cannot be changed in a claim is in its name: other values, another."""
     fixed = json.dumps([storage_class, sorted(access_modes)])

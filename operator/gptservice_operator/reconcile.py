@@ -10,6 +10,7 @@ from .api import conditions, kinds
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
+from .discovery import Discovery
 from .extract import Key
 from .render.resolved import Refusal, Resolved
 from .skew import Skew
@@ -32,6 +33,8 @@ class Reconciler:
     """The wall clock, with a time zone."""
     skew: Skew = field(default_factory=Skew)
     """What the cluster's CRDs lack."""
+    discovery: Discovery = field(default_factory=Discovery)
+    """Which optional kinds the cluster has."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -45,7 +48,7 @@ class Reconciler:
         snapshot = self.store.snapshot(key)
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
             return None
-        resolved = _decide(snapshot, self.config)
+        resolved = _decide(snapshot, self.config, self.discovery.served)
         failures: list[errors.OperatorError] = []
         if isinstance(resolved, Resolved):
             failures = await self._write_children(resolved, snapshot)
@@ -141,11 +144,11 @@ class NameTakenError(errors.Conflict):
     """A child's name is taken by an object that is not ours."""
 
 
-def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
+def _decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind]) -> Resolved | Refusal:
     spec = parse.parse(snapshot.service)
     if isinstance(spec, Refusal):
         return spec
-    return resolve.resolve(snapshot.service, spec, snapshot.models, config, companions.Seen(snapshot.children))
+    return resolve.resolve(snapshot.service, spec, snapshot.models, config, companions.Seen(snapshot.children, served))
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:

@@ -96,6 +96,7 @@ def steps(value: Any) -> list[tuple[str, Any]]:
 
 
 _SERVER_DEFAULTS: dict[str, Body] = {
+    "Certificate": {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
     "ConfigMap": {},
     "Deployment": {
         "spec": {
@@ -108,6 +109,7 @@ _SERVER_DEFAULTS: dict[str, Body] = {
     "NetworkPolicy": {},
     "PersistentVolumeClaim": {"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}},
     "PodDisruptionBudget": {"status": {"currentHealthy": 0, "disruptionsAllowed": 0}},
+    "PodMonitor": {},
     "Service": {"spec": {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "sessionAffinity": "None"}},
     "ServiceAccount": {},
 }

@@ -16,10 +16,14 @@ class Kind:
     plural: str
     namespaced: bool = True
 
+    @property
+    def version_path(self) -> str:
+        """Return the REST path of the group and version, where the API server tells what it has of them."""
+        return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}"
+
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the REST path of the collection, of one object, or of a subresource of it."""
-        root = "/api/" if "/" not in self.api_version else "/apis/"
-        parts = [root + self.api_version]
+        parts = [self.version_path]
         if self.namespaced and namespace is not None:
             parts += ["namespaces", namespace]
         parts.append(self.plural)
@@ -36,6 +40,8 @@ SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 POD_DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+CERTIFICATE = Kind("cert-manager.io/v1", "Certificate", "certificates")
+POD_MONITOR = Kind("monitoring.coreos.com/v1", "PodMonitor", "podmonitors")
 POD = Kind("v1", "Pod", "pods")
 
 OWN: tuple[Kind, ...] = (GPT_SERVICE, GPT_MODEL)
@@ -45,12 +51,17 @@ CHILDREN: tuple[Kind, ...] = (
     SERVICE_ACCOUNT,
     PERSISTENT_VOLUME_CLAIM,
     CONFIG_MAP,
+    CERTIFICATE,
     DEPLOYMENT,
     SERVICE,
     POD_DISRUPTION_BUDGET,
     NETWORK_POLICY,
+    POD_MONITOR,
 )
 """Written by us; watched by our label. The order is the order in which a pass writes them."""
+
+OPTIONAL: tuple[Kind, ...] = (CERTIFICATE, POD_MONITOR)
+"""Children of kinds that come with other operators: a cluster may lack them, and get or lose them at any time."""
 
 WATCHED: tuple[Kind, ...] = (*OWN, *CHILDREN, POD)
 BY_NAME: dict[str, Kind] = {kind.name: kind for kind in WATCHED}

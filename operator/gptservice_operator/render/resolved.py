@@ -64,6 +64,15 @@ class CacheClaim:
     """In alphabetical order: the API server takes another order for a change, which it refuses."""
 
 
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """The cert-manager issuer of the service's certificate."""
+
+    name: str
+    kind: str
+    group: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Companions:
     """What is there beside the pods, the Service and the limits; what is not wanted is None or False."""
@@ -75,6 +84,9 @@ class Companions:
     cache_claim_name: str | None
     """The claim at the cache's path, ours or the user's; None means a volume of the node's disk."""
     cache_claim: CacheClaim | None
+    issuer: Issuer | None
+    """Who issues a certificate; None also where the cluster has no cert-manager."""
+    has_pod_monitor: bool
     warnings: tuple[str, ...] = ()
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gptservice_operator import render
+from gptservice_operator import companions, render
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Resolved
 from tests.operator import builders
@@ -18,9 +18,10 @@ class Case:
     name: str = "chat"
     models: tuple[Body, ...] = ()
     settings: Config = field(default_factory=builders.config)
+    seen: companions.Seen = companions.NOTHING_SEEN
 
     def resolved(self) -> Resolved:
-        return builders.resolved(self.spec, *self.models, name=self.name, settings=self.settings)
+        return builders.resolved(self.spec, *self.models, name=self.name, settings=self.settings, seen=self.seen)
 
     def manifests(self) -> list[Body]:
         return render.render(self.resolved())
@@ -169,6 +170,11 @@ CASES: dict[str, Case] = {
         },
         name="default",
     ),
+    "other-operators": Case(
+        {"model": "pvc://models/m", "tls": {"issuerRef": {"name": "corp", "kind": "ClusterIssuer"}}},
+        name="llama-3.1-8b",
+        seen=builders.EVERYTHING_SERVED,
+    ),
     "nothing-around": Case(
         {
             "model": "pvc://models/m",
@@ -178,6 +184,7 @@ CASES: dict[str, Case] = {
             "disruptionBudget": {"disabled": True},
             "networkPolicy": {"disabled": True},
             "monitoring": {"podMonitor": "Disabled"},
-        }
+        },
+        seen=builders.EVERYTHING_SERVED,
     ),
 }

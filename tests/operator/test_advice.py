@@ -26,7 +26,6 @@ EXAMPLES: dict[str, Body] = {
     "huggingFaceTokenSecretRef": {"huggingFaceTokenSecretRef": {"name": "s"}},
     "modelCredentialsSecretRef": {"modelCredentialsSecretRef": {"name": "s"}},
     "modelDigest": {"modelDigest": "sha256:" + "0" * 64},
-    "monitoring.podMonitor": {"monitoring": {"podMonitor": "Enabled"}},
     "rollout.autoRollback": {"rollout": {"autoRollback": False}},
     "rollout.readyLatencyMilliseconds": {"rollout": {"readyLatencyMilliseconds": 200}},
     "rollout.surgeWaitSeconds": {"rollout": {"surgeWaitSeconds": 0}},

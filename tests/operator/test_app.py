@@ -199,6 +199,59 @@ class TestRunning:
 
         virtual_time.run(main())
 
+    def test_it_does_not_wait_for_watches_of_kinds_that_the_cluster_lacks(self, cluster: Lists) -> None:
+        async def main() -> None:
+            app = build_app(builders.config(), cluster.as_cluster())
+            runner = asyncio.create_task(app.run(0.0))
+            for kind in kinds.WATCHED:
+                if kind not in kinds.OPTIONAL:
+                    app.on_watch_begun(kind)
+            await asyncio.sleep(5)
+            assert app.filled
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+        assert "Deployment" in cluster.written()
+
+    def test_a_kind_that_comes_later_is_noticed_when_its_watch_begins(self, cluster: Lists) -> None:
+        async def main() -> None:
+            app = build_app(builders.config(), cluster.as_cluster())
+            runner = asyncio.create_task(app.run(0.0))
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            await asyncio.sleep(5)
+            assert "PodMonitor" not in cluster.written()
+            cluster.served = {kinds.POD_MONITOR}
+            await asyncio.sleep(5)
+            app.on_watch_begun(kinds.POD_MONITOR)
+            await asyncio.sleep(5)
+            assert cluster.written() == ["PodMonitor"]
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+
+    @pytest.mark.parametrize("comes", [True, False], ids=["comes", "goes"])
+    def test_a_resync_asks_which_kinds_there_are(self, cluster: Lists, comes: bool) -> None:
+        both = set(kinds.OPTIONAL)
+
+        async def main() -> None:
+            cluster.served = set() if comes else both
+            app = build_app(builders.config(resync_seconds=600.0), cluster.as_cluster())
+            runner = asyncio.create_task(app.run(0.0))
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            await asyncio.sleep(5)
+            cluster.served = both if comes else set()
+            await asyncio.sleep(700)
+            assert app.discovery.served == cluster.served
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+        assert "PodMonitor" in cluster.written()
+
     def test_everything_is_read_again_at_each_resync_with_jitter(self, cluster: Lists) -> None:
         run_for(cluster, 3500, resync_seconds=600.0)
         times = sorted({at for at, kind in cluster.listed if kind == "Pod"})

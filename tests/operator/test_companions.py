@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import companions, parse, plan, render, resolve
-from gptservice_operator.render.resolved import Companions, Refusal, Resolved
+from gptservice_operator import companions, parse, plan, render
+from gptservice_operator.api import kinds
+from gptservice_operator.render.resolved import Companions, Issuer, Refusal
 from gptservice_operator.store import Observed
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -22,11 +23,7 @@ def live_claim(size: Any, *, controller: str | None = OWNER) -> companions.Seen:
 
 
 def beside(seen: companions.Seen = companions.NOTHING_SEEN, **spec: Any) -> Companions:
-    body = builders.service(spec={"model": "pvc://models/m", **spec})
-    parsed = parse.parse(body)
-    assert not isinstance(parsed, Refusal), parsed
-    outcome = resolve.resolve(body, parsed, {}, builders.config(), seen)
-    assert isinstance(outcome, Resolved), outcome
+    outcome = builders.resolved({"model": "pvc://models/m", **spec}, seen=seen)
     assert set(outcome.companions.warnings) <= set(outcome.warnings)
     return outcome.companions
 
@@ -104,22 +101,83 @@ def test_how_many_replicas_are_guaranteed(spec: Body, least: int) -> None:
     assert companions.guaranteed_replicas(parsed) == least
 
 
+ISSUER = {"issuerRef": {"name": "internal"}}
+
+
+class TestCertificate:
+    def test_the_issuer_is_one_of_the_namespace_unless_said_otherwise(self) -> None:
+        assert beside(builders.EVERYTHING_SERVED, tls=ISSUER).issuer == Issuer("internal", "Issuer", "cert-manager.io")
+        other = {"name": "corp", "kind": "ClusterIssuer", "group": "awspca.cert-manager.io"}
+        found = beside(builders.EVERYTHING_SERVED, tls={"issuerRef": other})
+        assert found.issuer == Issuer("corp", "ClusterIssuer", "awspca.cert-manager.io")
+
+    @pytest.mark.parametrize("tls", [None, {"secretName": "mine"}])
+    def test_without_an_issuer_there_is_none(self, tls: Body | None) -> None:
+        found = beside(builders.EVERYTHING_SERVED, **({} if tls is None else {"tls": tls}))
+        assert (found.issuer, found.warnings) == (None, ())
+
+    def test_where_nothing_would_issue_it_that_is_said(self) -> None:
+        found = beside(companions.Seen(served=frozenset({kinds.POD_MONITOR})), tls=ISSUER)
+        assert found.issuer is None
+        (warning,) = found.warnings
+        assert warning.startswith("spec.tls.issuerRef: nothing issues the certificate")
+        assert "cert-manager.io/v1" in warning
+
+
+class TestPodMonitor:
+    @pytest.mark.parametrize(
+        ("monitoring", "served", "made", "warned"),
+        [
+            pytest.param(None, True, True, False, id="by default"),
+            pytest.param({}, True, True, False, id="nothing said"),
+            pytest.param({"podMonitor": "Enabled"}, True, True, False, id="asked for"),
+            pytest.param({"podMonitor": "Disabled"}, True, False, False, id="switched off"),
+            pytest.param(None, False, False, False, id="no Prometheus operator, and nobody asked"),
+            pytest.param({"podMonitor": "Disabled"}, False, False, False, id="no Prometheus operator, nor wanted"),
+            pytest.param({"podMonitor": "Enabled"}, False, False, True, id="asked for in vain"),
+        ],
+    )
+    def test_it_is_made_where_it_can_be_and_missed_where_it_was_asked_for(
+        self, monitoring: Body | None, served: bool, made: bool, warned: bool
+    ) -> None:
+        seen = companions.Seen(served=frozenset({kinds.POD_MONITOR} if served else ()))
+        found = beside(seen, **({} if monitoring is None else {"monitoring": monitoring}))
+        assert found.has_pod_monitor is made
+        assert ["no PodMonitor CRD" in text for text in found.warnings] == [True] * warned
+
+
 def spec_with_all(**more: Any) -> Body:
     return {
         "model": "pvc://models/m",
         "replicas": 2,
         "cache": {"size": "10Gi", "accessModes": ["ReadWriteMany"]},
+        "tls": ISSUER,
         **more,
     }
 
 
-EVERY_CHILD = [plan.child_key(manifest) for manifest in render.render(builders.resolved(spec_with_all()))]
+EVERY_CHILD = [
+    plan.child_key(manifest)
+    for manifest in render.render(builders.resolved(spec_with_all(), seen=builders.EVERYTHING_SERVED))
+]
+
+
+async def world_with(*bodies: Body) -> World:
+    """Return a cluster that has all kinds, and an operator that knows."""
+    world = World(*bodies)
+    world.cluster.served = set(kinds.OPTIONAL)
+    await world.discovery.refresh(world.cluster.as_cluster())
+    return world
 
 
 async def settled(**more: Any) -> World:
-    world = World(builders.service(spec=spec_with_all(**more)))
+    world = await world_with(builders.service(spec=spec_with_all(**more)))
     await world.settle()
     return world
+
+
+def test_these_services_have_a_child_of_every_kind() -> None:
+    assert {kind for kind, _ in EVERY_CHILD} == {kind.name for kind in kinds.CHILDREN}
 
 
 class TestPasses:
@@ -142,7 +200,7 @@ class TestPasses:
 
     @pytest.mark.parametrize("child", EVERY_CHILD, ids="/".join)
     async def test_an_object_of_somebody_else_is_not_touched(self, child: tuple[str, str]) -> None:
-        world = World(builders.service(spec=spec_with_all()))
+        world = await world_with(builders.service(spec=spec_with_all()))
         kind, name = child
         foreign: Body = {"apiVersion": builders.KINDS[kind].api_version, "kind": kind}
         before = world.cluster.add({**foreign, "metadata": {"name": name, "namespace": KEY[0], "uid": "theirs"}})
@@ -183,3 +241,33 @@ class TestPasses:
         world.see()
         await world.settle()
         assert world.cluster.get_body(*CLAIM)
+
+
+class TestKindsThatComeAndGo:
+    async def test_a_service_is_complete_without_them(self) -> None:
+        world = World(builders.service(spec=spec_with_all(monitoring={"podMonitor": "Enabled"})))
+        written = await world.run_pass()
+        assert not {kind.name for kind in kinds.OPTIONAL} & set(written)
+        said = world.condition("Accepted")["message"]
+        assert "nothing issues the certificate" in said
+        assert "no PodMonitor CRD" in said
+
+    async def test_they_are_made_once_they_are_served_and_the_warning_ends(self) -> None:
+        world = World(builders.service(spec=spec_with_all(monitoring={"podMonitor": "Enabled"})))
+        await world.settle()
+        world.cluster.served = set(kinds.OPTIONAL)
+        assert await world.discovery.refresh(world.cluster.as_cluster())
+        assert await world.run_pass() == ["Certificate", "PodMonitor", STATUS]
+        assert "CRD" not in world.condition("Accepted")["message"]
+        world.see()
+        assert await world.run_pass() == []
+
+    async def test_a_kind_that_went_since_it_was_asked_for_is_no_failure(self) -> None:
+        """The next resync knows; until then nothing is made of it, and everything else goes on."""
+        world = await settled()
+        world.cluster.served = set()
+        for kind in kinds.OPTIONAL:
+            world.cluster.remove(kind.name, "chat")
+            world.forget(kind.name, "chat")
+        world.edit_spec(replicas=3)
+        assert await world.run_pass() == ["Deployment", STATUS]

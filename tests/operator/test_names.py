@@ -42,6 +42,9 @@ CHILD_NAMES = [
     names.service_account,
     names.disruption_budget,
     names.network_policy,
+    names.certificate,
+    names.certificate_secret,
+    names.pod_monitor,
     shared_cache_claim,
 ]
 

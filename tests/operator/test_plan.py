@@ -18,8 +18,15 @@ SPEC: Body = {
     "replicas": 2,
     "engine": {"env": [{"name": "A", "value": "1"}]},
     "cache": {"size": "10Gi", "accessModes": ["ReadWriteMany"]},
+    "tls": {"issuerRef": {"name": "internal"}},
 }
-CHILDREN = ["/".join(plan.child_key(manifest)) for manifest in render.render(builders.resolved(SPEC))]
+
+
+def rendered(**spec: Any) -> list[Body]:
+    return render.render(builders.resolved({**SPEC, **spec}, seen=builders.EVERYTHING_SERVED))
+
+
+CHILDREN = ["/".join(plan.child_key(manifest)) for manifest in rendered()]
 """Kind and name of every child of a service with all of them."""
 
 Edit = Callable[[Body], None]
@@ -27,8 +34,7 @@ Edit = Callable[[Body], None]
 
 def desired(child: str, **spec: Any) -> Body:
     """Return the manifest of one child, by ``kind/name`` or the first of a kind; the spec has these further fields."""
-    manifests = render.render(builders.resolved({**SPEC, **spec}))
-    return next(m for m in manifests if child in (m["kind"], "/".join(plan.child_key(m))))
+    return next(m for m in rendered(**spec) if child in (m["kind"], "/".join(plan.child_key(m))))
 
 
 def observed(body: Body) -> Observed:
@@ -168,6 +174,11 @@ def test_a_changed_spec_is_applied_with_the_live_uid(kind: str, before: Body, af
         ),
         pytest.param("NetworkPolicy", delete_at("spec", "ingress", 1, "from"), id="metrics for everybody"),
         pytest.param("NetworkPolicy", append_to("spec", "policyTypes", item="Egress"), id="nothing goes out"),
+        pytest.param("Certificate", set_at("spec", "issuerRef", "name", value="mine"), id="another issuer"),
+        pytest.param("Certificate", set_at("spec", "dnsNames", value=["chat"]), id="fewer names"),
+        pytest.param("Certificate", set_at("spec", "privateKey", "rotationPolicy", value="Never"), id="a key for ever"),
+        pytest.param("PodMonitor", set_at("spec", "podMetricsEndpoints", 0, "path", value="/"), id="another path"),
+        pytest.param("PodMonitor", set_at("spec", "selector", "matchLabels", value={}), id="every pod"),
         pytest.param("ConfigMap", set_at("data", "limits.json", value="{}}"), id="data changed"),
         pytest.param("ConfigMap", delete_at("data"), id="data removed"),
         pytest.param(
@@ -216,6 +227,11 @@ def test_an_edit_by_others_is_taken_back(kind: str, edit: Edit) -> None:
         pytest.param("PersistentVolumeClaim", set_at("status", value={"phase": "Bound"}), id="bound"),
         pytest.param("PodDisruptionBudget", set_at("status", value={"disruptionsAllowed": 1}), id="its status"),
         pytest.param("NetworkPolicy", set_at("metadata", "annotations", "team", value="a"), id="an annotation"),
+        pytest.param("Certificate", set_at("status", value={"revision": 2}), id="issued again"),
+        pytest.param("Certificate", set_at("spec", "duration", value="2160h0m0s"), id="a default of cert-manager"),
+        pytest.param(
+            "PodMonitor", set_at("spec", "podMetricsEndpoints", 0, "interval", value="30s"), id="a default for scraping"
+        ),
         pytest.param("ConfigMap", set_at("metadata", "labels", "team", value="a"), id="a label"),
         pytest.param("ConfigMap", set_at("data", "more", value="x"), id="another key"),
     ],

@@ -7,6 +7,7 @@ import pytest
 
 from gptservice_operator import errors, names
 from gptservice_operator.api import conditions
+from gptservice_operator.discovery import Discovery
 from gptservice_operator.reconcile import Reconciler
 from gptservice_operator.store import Store
 from tests.operator import builders
@@ -36,10 +37,12 @@ class World:
         for body in bodies:
             self.cluster.add(body)
         self.store = self.cluster.fill(Store())
+        self.discovery = Discovery()
         self.seconds = 0
 
     def reconciler(self, store: Store | None = None) -> Reconciler:
-        return Reconciler(store or self.store, self.cluster.as_cluster(), builders.config(), now=self._now)
+        cluster = self.cluster.as_cluster()
+        return Reconciler(store or self.store, cluster, builders.config(), now=self._now, discovery=self.discovery)
 
     def _now(self) -> datetime.datetime:
         self.seconds += 1

@@ -11,6 +11,7 @@ import kopf
 import pytest
 
 from gptservice_operator import app as app_module
+from gptservice_operator.api import kinds
 from gptservice_operator.app import App
 from gptservice_operator.cluster import Cluster
 from gptservice_operator.config import Config
@@ -43,7 +44,7 @@ Run = Callable[..., AbstractAsyncContextManager[Operator]]
 
 @pytest.fixture
 async def api() -> AsyncIterator[FakeApi]:
-    async with FakeApi().serving() as serving:
+    async with FakeApi(served=set(kinds.OPTIONAL)).serving() as serving:
         yield serving
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.wiring
 
 PROBE_SECONDS = 10.0
 """A kubelet waits for less."""
-CHILDREN = {plan.child_key(manifest) for manifest in render.render(builders.resolved())}
+CHILDREN = {plan.child_key(manifest) for manifest in render.render(builders.resolved(seen=builders.EVERYTHING_SERVED))}
 
 
 def children(api: FakeApi) -> set[tuple[str, str]]:

@@ -1,0 +1,63 @@
+"""Kinds that come with other operators: under kopf they may be missing, come later, and go."""
+
+import pytest
+
+from gptservice_operator.api import kinds
+from tests.operator import builders
+from tests.operator.builders import NAMESPACE
+from tests.operator.wiring.conftest import Run, eventually
+from tests.operator.wiring.fake_api import FakeApi
+
+pytestmark = pytest.mark.wiring
+
+MONITOR = ("PodMonitor", NAMESPACE, "chat")
+
+
+@pytest.fixture
+def bare(api: FakeApi) -> FakeApi:
+    """An API server that has none of them, and one service."""
+    api.served.clear()
+    api.add(builders.service())
+    return api
+
+
+def watched(api: FakeApi, kind: kinds.Kind) -> bool:
+    return any(request.is_watch and request.path == kind.path() for request in api.requests)
+
+
+async def test_without_them_everything_else_comes_up(bare: FakeApi, run: Run) -> None:
+    async with run():
+        await eventually(lambda: bare.get_body("NetworkPolicy", "chat"))
+    assert MONITOR not in bare.objects
+    assert not any(watched(bare, kind) for kind in kinds.OPTIONAL)
+
+
+async def test_one_that_comes_later_is_used_and_watched(bare: FakeApi, run: Run) -> None:
+    async with run():
+        await eventually(lambda: bare.get_body("NetworkPolicy", "chat"))
+        await bare.install(kinds.POD_MONITOR)
+        await eventually(lambda: MONITOR in bare.objects)
+        await eventually(lambda: watched(bare, kinds.POD_MONITOR))
+        uid = bare.objects[MONITOR]["metadata"]["uid"]
+        bare.remove("PodMonitor", "chat")
+        await bare.tell()
+        await eventually(lambda: MONITOR in bare.objects and bare.objects[MONITOR]["metadata"]["uid"] != uid)
+        bare.edit("PodMonitor", "chat")["spec"] = {"selector": {}}
+        await bare.tell()
+        await eventually(lambda: "podMetricsEndpoints" in bare.objects[MONITOR]["spec"])
+
+
+async def test_one_that_goes_is_not_missed(api: FakeApi, run: Run) -> None:
+    api.add(builders.service())
+    async with run(resync_seconds=0.5) as operator:
+        await eventually(lambda: MONITOR in api.objects)
+        await eventually(lambda: watched(api, kinds.POD_MONITOR))
+        await api.uninstall(kinds.POD_MONITOR)
+        await eventually(lambda: kinds.POD_MONITOR not in operator.app.discovery.served)
+        await eventually(lambda: operator.app.store.count(kinds.POD_MONITOR) == 0)
+        body = api.edit("GPTService", "chat")
+        body["spec"]["replicas"] = 2
+        body["metadata"]["generation"] += 1
+        await api.tell()
+        await eventually(lambda: api.get_body("PodDisruptionBudget", "chat"))
+        assert not operator.task.done()

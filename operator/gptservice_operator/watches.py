@@ -1,12 +1,18 @@
 """Logs kopf in with a session that tells when one of its watches begins."""
 
+import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
 import kopf
 
 from .api import kinds
+
+GONE_SECONDS = 10.0
+"""How long the news that a kind is gone is kept from kopf. It ends the process by it, unless it has heard of the CRD's
+deletion by then, upon which it drops the watch; the API server tells the two in any order."""
 
 _BY_LIST_PATH: dict[str, kinds.Kind] = {kind.path(): kind for kind in kinds.WATCHED}
 
@@ -43,7 +49,9 @@ def _trace(begun: Callable[[kinds.Kind], None]) -> aiohttp.TraceConfig:
     async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
         query = params.url.query
         kind = _BY_LIST_PATH.get(params.url.path)
-        if kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
+        if kind in kinds.OPTIONAL and params.response.status == HTTPStatus.NOT_FOUND:
+            await asyncio.sleep(GONE_SECONDS)
+        elif kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
             begun(kind)
 
     config = aiohttp.TraceConfig()

@@ -125,16 +125,16 @@ class FakeApi(FakeCluster):
     async def install(self, kind: Kind) -> None:
         """Bring a kind to the cluster, as a CRD that is applied does."""
         self.served.add(kind)
-        await self._tell_of_crd("ADDED", kind)
+        await self.tell_of_crd("ADDED", kind)
 
-    async def uninstall(self, kind: Kind) -> None:
-        """Take a kind and all its objects away, as a CRD that is deleted does."""
+    def drop(self, kind: Kind) -> None:
+        """Serve a kind and all its objects no more, as when its CRD is deleted; that is told by `tell_of_crd`."""
         self.served.discard(kind)
         for key in [key for key in self.objects if key[0] == kind.name]:
             self.remove(kind.name, key[2])
-        await self._tell_of_crd("DELETED", kind)
 
-    async def _tell_of_crd(self, change: str, kind: Kind) -> None:
+    async def tell_of_crd(self, change: str, kind: Kind) -> None:
+        """Tell the watch of CRDs, and the others, what has changed."""
         self.version += 1
         group = kind.api_version.partition("/")[0]
         metadata = {"name": f"{kind.plural}.{group}", "uid": kind.plural, "resourceVersion": str(self.version)}

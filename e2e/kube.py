@@ -52,6 +52,8 @@ KINDS = {
     "ServiceAccount": Kind("v1", "serviceaccounts"),
     "PodDisruptionBudget": Kind("policy/v1", "poddisruptionbudgets"),
     "NetworkPolicy": Kind("networking.k8s.io/v1", "networkpolicies"),
+    "Certificate": Kind("cert-manager.io/v1", "certificates"),
+    "PodMonitor": Kind("monitoring.coreos.com/v1", "podmonitors"),
     "Namespace": Kind("v1", "namespaces", namespaced=False),
     "Node": Kind("v1", "nodes", namespaced=False),
     "ClusterRole": Kind("rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),

@@ -11,7 +11,8 @@ from gptservice_operator.api import kinds
 
 # Seconds until Kubernetes has collected what was owned: it looks for new kinds, such as ours, every 30 s only.
 COLLECTED = 60
-CHILDREN = tuple(kind.name for kind in kinds.CHILDREN)
+# The cluster has no others, but for the tests that bring them.
+CHILDREN = tuple(kind.name for kind in kinds.CHILDREN if kind not in kinds.OPTIONAL)
 _SERVER_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace")
 _SERVER_SPEC = ("clusterIP", "clusterIPs")
 # Kubernetes' own, in every namespace and on every Deployment.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 
+from e2e.api import optional_crds
 from e2e.api.state import COLLECTED, Observer, condition, holds, is_stopped, service
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import NAMESPACE, OperatorProcess
 from gptservice_operator import names
+from gptservice_operator.api import kinds
 
 CACHE = {"size": "1Gi", "storageClassName": "none", "accessModes": ["ReadWriteMany"]}
 CLAIM = names.cache_claim("gpt", "none", ["ReadWriteMany"])
@@ -142,3 +145,62 @@ class TestCache:
             "the claim to go",
             timeout=COLLECTED,
         )
+
+
+IN_VAIN: Object = {
+    "tls": {"issuerRef": {"name": "internal", "kind": "ClusterIssuer"}},
+    "monitoring": {"podMonitor": "Enabled"},
+}
+
+
+class TestKindsOfOtherOperators:
+    """Certificate and PodMonitor: their CRDs come and go while the operator runs."""
+
+    @pytest.fixture
+    def warned(
+        self, operator_without_resync: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+    ) -> OperatorProcess:
+        """The operator with a service that asks for both in vain."""
+        kube.apply(service(**IN_VAIN), namespace)
+        said = condition(observer.wait_ready(), "Accepted")["message"]
+        assert "nothing issues the certificate" in said
+        assert "no PodMonitor CRD" in said
+        return operator_without_resync
+
+    def test_they_are_made_mended_and_kept_once_their_crds_are_there(
+        self, warned: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+    ) -> None:
+        with optional_crds.installed(kube):
+            for kind in ("Certificate", "PodMonitor"):
+                wait_until(functools.partial(kube.find, kind, "gpt", namespace), bool, f"the {kind}")
+                observer.delete_and_wait_for_another(kind)
+                self.mended(kube, namespace, observer, kind)
+            observer.wait(
+                lambda o: (
+                    "CRD" not in condition(o, "Accepted")["message"]
+                    and "nothing issues" not in condition(o, "Accepted")["message"]
+                ),
+                "to be warned no more",
+            )
+
+    @staticmethod
+    def mended(kube: Kube, namespace: str, observer: Observer, kind: str) -> None:
+        edits: dict[str, Object] = {
+            "Certificate": {"dnsNames": ["mine.example.com"]},
+            "PodMonitor": {"podMetricsEndpoints": [{"port": "http", "path": "/"}]},
+        }
+        before = observer.child(kind)["spec"]
+        kube.merge(kind, "gpt", namespace, {"metadata": {"annotations": THEIRS}, "spec": edits[kind]})
+        mended = wait_until(lambda: observer.child(kind), lambda child: child["spec"] == before, f"the {kind} mended")
+        assert THEIRS.items() <= mended["metadata"]["annotations"].items()
+
+    def test_when_the_crds_go_the_operator_goes_on(
+        self, warned: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+    ) -> None:
+        pid = warned.pid
+        with optional_crds.installed(kube):
+            for kind in kinds.OPTIONAL:
+                wait_until(functools.partial(kube.find, kind.name, "gpt", namespace), bool, f"the {kind.name}")
+        kube.scale("gpt", namespace, 2)
+        observer.wait_ready()
+        assert warned.pid == pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from e2e.api import optional_crds
 from e2e.api.state import Observer, is_stopped, service
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import NAMESPACE, RELEASE, ROOT, Access, OperatorProcess
 from e2e.proxy import Switchboard
+from gptservice_operator.api import kinds
 
 # kopf gives tasks that it does not know five seconds before it cancels them; ours must not be among them.
 _BEFORE_KOPF_GIVES_UP = 4.0
@@ -70,7 +73,9 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     observer.wait_ready()
     kube.apply(service("stopped", replicas=0, cache={"size": "1Gi"}), namespace)
     observer.wait(is_stopped, "to be Stopped", "stopped")
-    switch_off_what_can_be(kube, namespace, observer)
+    with optional_crds.installed(kube):
+        make_what_other_operators_act_on(kube, namespace)
+        switch_off_what_can_be(kube, namespace, observer)
     entries = [e for e in board.log.since() if e.target.resource and e.target.group != "authentication.k8s.io"]
     refused = [entry for entry in entries if entry.code == 403 and "being terminated" not in entry.error]
     assert [entry.error for entry in refused] == []
@@ -82,9 +87,23 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     assert used == granted(kube.get("ClusterRole", RELEASE))
 
 
+def make_what_other_operators_act_on(kube: Kube, namespace: str) -> None:
+    kube.merge("GPTService", "gpt", namespace, {"spec": {"tls": {"issuerRef": {"name": "internal"}}}})
+    for kind in kinds.OPTIONAL:
+        wait_until(functools.partial(kube.find, kind.name, "gpt", namespace), bool, f"the {kind.name}")
+
+
 def switch_off_what_can_be(kube: Kube, namespace: str, observer: Observer) -> None:
-    off = {"networkPolicy": {"disabled": True}, "disruptionBudget": {"disabled": True}, "serviceAccountName": "default"}
+    off = {
+        "networkPolicy": {"disabled": True},
+        "disruptionBudget": {"disabled": True},
+        "serviceAccountName": "default",
+        "monitoring": {"podMonitor": "Disabled"},
+        "tls": None,
+    }
     kube.merge("GPTService", "gpt", namespace, {"spec": off})
+    for kind in kinds.OPTIONAL:
+        wait_until(functools.partial(kube.all, kind.name, namespace), lambda found: not found, f"the {kind.name} to go")
     gone = {"NetworkPolicy/gpt", "PodDisruptionBudget/gpt", "ServiceAccount/gpt-pods"}
     wait_until(observer.children, lambda found: not gone & set(found), f"{', '.join(sorted(gone))} to go")
 

@@ -174,7 +174,7 @@ def build_registry(app: App) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
-        return login_traced(app.on_watch_begun, **kwargs)
+        return login_traced(app.on_watch_begun, app.discovery.on_scan, **kwargs)
 
     kopf.on.login(registry=registry)(login)
     for kind in kinds.WATCHED:

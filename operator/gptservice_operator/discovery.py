@@ -11,12 +11,16 @@ from .cluster import Cluster
 
 logger = logging.getLogger(__name__)
 
+SETTLE_SECONDS = 3.0
+"""Within this time of a change of a CRD the API server's discovery has followed."""
+
 
 @dataclass(slots=True)
 class Discovery:
     """The optional kinds that are served. A child of one that is not is neither rendered nor missed."""
 
     served: frozenset[kinds.Kind] = frozenset()
+    _scanned: bool = False
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def refresh(self, cluster: Cluster) -> bool:
@@ -38,6 +42,16 @@ class Discovery:
     def request(self) -> None:
         """Have it asked for soon: a watch of an optional kind has begun, so that there is news."""
         self._wanted.set()
+
+    async def on_scan(self) -> None:
+        """Have kopf look at what the API server has when that has followed the CRDs, and look as well.
+
+        kopf looks at the moment at which a CRD changes, and not again. At the start nothing has changed.
+        """
+        if self._scanned:
+            await asyncio.sleep(SETTLE_SECONDS)
+            self.request()
+        self._scanned = True
 
     async def run(self, cluster: Cluster, changed: Callable[[], None]) -> None:
         """Ask when that is requested, until cancelled; call ``changed`` for another answer."""

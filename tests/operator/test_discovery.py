@@ -7,7 +7,7 @@ import pytest
 
 from gptservice_operator import errors
 from gptservice_operator.api import kinds
-from gptservice_operator.discovery import Discovery
+from gptservice_operator.discovery import SETTLE_SECONDS, Discovery
 from tests.operator import virtual_time
 from tests.operator.fake_cluster import FakeCluster
 
@@ -77,3 +77,30 @@ def test_it_asks_when_that_is_requested_and_tells_what_changed() -> None:
         await asyncio.gather(runner, return_exceptions=True)
 
     virtual_time.run(main())
+
+
+class TestScans:
+    """kopf looks which kinds there are when a CRD changes, and never again: too early a look would be its last."""
+
+    def test_the_first_waits_for_nothing(self) -> None:
+        async def main() -> None:
+            await Discovery().on_scan()
+            assert virtual_time.now() < SETTLE_SECONDS / 2
+
+        virtual_time.run(main())
+
+    def test_later_ones_wait_until_the_change_is_everywhere_and_are_news(self) -> None:
+        async def main() -> None:
+            discovery, cluster, told = Discovery(), cluster_with(), list[float]()
+            await discovery.on_scan()
+            runner = asyncio.create_task(
+                discovery.run(cluster.as_cluster(), lambda: told.append(round(virtual_time.now(), 3)))
+            )
+            cluster.served = set(BOTH)
+            await discovery.on_scan()
+            await asyncio.sleep(10)
+            assert told == [SETTLE_SECONDS]
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())

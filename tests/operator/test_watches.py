@@ -39,9 +39,13 @@ class Session:
 
     def __init__(self) -> None:
         self.told: list[kinds.Kind] = []
-        info = login_traced(self.told.append, **LOGIN)
+        self.scans = 0
+        info = login_traced(self.told.append, self.scan, **LOGIN)
         assert info is not None
         self.info = info
+
+    async def scan(self) -> None:
+        self.scans += 1
 
     @property
     def http(self) -> aiohttp.ClientSession:
@@ -87,6 +91,14 @@ async def test_nothing_else_is_told(session: Session, method: str, path: str) ->
     assert session.told == []
 
 
+@pytest.mark.parametrize(
+    ("path", "scans"), [("/apis", 1), ("/apis/apps/v1", 0), ("/api", 0)], ids=["a scan", "a part of one", "old kinds"]
+)
+async def test_a_look_at_which_kinds_there_are_is_told_before(session: Session, path: str, scans: int) -> None:
+    await session.ask("GET", path)
+    assert session.scans == scans
+
+
 class TestAKindThatIsGone:
     """kopf ends the process by the news, unless it hears of the CRD's deletion first and drops the watch."""
 
@@ -111,9 +123,13 @@ class TestAKindThatIsGone:
             await session.ask("GET", f"{kinds.POD.path()}?watch=true&answer=404")
 
 
+async def no_scan() -> None:
+    pass
+
+
 async def test_without_credentials_there_is_no_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """kopf then says so itself."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert login_traced(lambda _: None, **LOGIN) is None
+    assert login_traced(lambda _: None, no_scan, **LOGIN) is None

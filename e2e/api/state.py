@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from e2e.kube import Kube, Object, wait_until
+from gptservice_operator.api import kinds
 
 # Seconds until Kubernetes has collected what was owned: it looks for new kinds, such as ours, every 30 s only.
 COLLECTED = 60
-CHILDREN = ("Deployment", "Service", "ConfigMap", "HorizontalPodAutoscaler")
+# The cluster has no others, but for the tests that bring them.
+CHILDREN = tuple(kind.name for kind in kinds.CHILDREN if kind not in kinds.OPTIONAL)
 _SERVER_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace")
 _SERVER_SPEC = ("clusterIP", "clusterIPs")
 # Kubernetes' own, in every namespace and on every Deployment.
-_CA_CONFIG_MAP = "kube-root-ca.crt"
+_EVERYWHERE = ("ConfigMap/kube-root-ca.crt", "ServiceAccount/default")
 _REVISION = "deployment.kubernetes.io/revision"
 
 
@@ -134,21 +136,18 @@ class Observer:
         """
         services = self.kube.all("GPTService", self.namespace)
         owners = {gpt["metadata"]["uid"]: gpt["metadata"]["name"] for gpt in services}
-        found: dict[str, Object] = {}
-        for kind in CHILDREN:
-            for obj in self.kube.all(kind, self.namespace):
-                if obj["metadata"]["name"] != _CA_CONFIG_MAP:
-                    found[f"{kind}/{obj['metadata']['name']}"] = plain(obj, owners)
-        return found
+        return {key: plain(obj, owners) for key, obj in self._objects(CHILDREN).items()}
+
+    def _objects(self, wanted: Sequence[str]) -> dict[str, Object]:
+        found = {
+            f"{kind}/{obj['metadata']['name']}": obj for kind in wanted for obj in self.kube.all(kind, self.namespace)
+        }
+        return {key: obj for key, obj in found.items() if key not in _EVERYWHERE}
 
     def versions(self) -> dict[str, str]:
         """The resourceVersion of everything in the namespace that the operator could write."""
-        return {
-            f"{kind}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
-            for kind in ("GPTService", *CHILDREN)
-            for obj in self.kube.all(kind, self.namespace)
-            if obj["metadata"]["name"] != _CA_CONFIG_MAP
-        }
+        found = self._objects(("GPTService", *CHILDREN))
+        return {key: obj["metadata"]["resourceVersion"] for key, obj in found.items()}
 
 
 def plain(obj: Object, owners: dict[str, str]) -> Object:
@@ -164,6 +163,7 @@ def plain(obj: Object, owners: dict[str, str]) -> Object:
         "metadata": {**metadata, "ownerReferences": references, "annotations": sorted(annotations)},
         "spec": spec,
         "data": obj.get("data"),
+        "token": obj.get("automountServiceAccountToken"),
     }
 
 

@@ -19,7 +19,18 @@ def running(operator_without_resync: OperatorProcess, kube: Kube, namespace: str
     return observer.wait_ready()
 
 
-@pytest.mark.parametrize(("kind", "name"), [("Deployment", "gpt"), ("Service", "gpt"), ("ConfigMap", "gpt-limits")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("Deployment", "gpt"),
+        ("Service", "gpt"),
+        ("Service", "gpt-pods"),
+        ("ConfigMap", "gpt-limits"),
+        ("ServiceAccount", "gpt-pods"),
+        ("PodDisruptionBudget", "gpt"),
+        ("NetworkPolicy", "gpt"),
+    ],
+)
 def test_a_deleted_child_comes_back(running: Object, observer: Observer, kind: str, name: str) -> None:
     before = observer.children()
     observer.delete_and_wait_for_another(kind, name)
@@ -39,6 +50,21 @@ def test_a_deleted_child_comes_back(running: Object, observer: Observer, kind: s
         pytest.param("Service", "gpt", {"spec": {"selector": {"tier": "none"}}}, id="selector narrowed"),
         pytest.param("Service", "gpt", {"metadata": {"annotations": {"ai.example.com/applied-hash": "x"}}}, id="hash"),
         pytest.param("ConfigMap", "gpt-limits", {"data": {"limits.json": "{}x"}}, id="data"),
+        pytest.param("Service", "gpt", {"spec": {"selector": {"team": "other"}}}, id="narrower selector"),
+        pytest.param("Service", "gpt-pods", {"spec": {"publishNotReadyAddresses": True}}, id="pods that are not ready"),
+        pytest.param("ServiceAccount", "gpt-pods", {"automountServiceAccountToken": None}, id="token"),
+        pytest.param("PodDisruptionBudget", "gpt", {"spec": {"maxUnavailable": "100%"}}, id="all evictable"),
+        pytest.param(
+            "PodDisruptionBudget",
+            "gpt",
+            {"spec": {"unhealthyPodEvictionPolicy": "IfHealthyBudget"}},
+            id="no drain",
+        ),
+        pytest.param("NetworkPolicy", "gpt", {"spec": {"ingress": [{}]}}, id="everything opened"),
+        pytest.param("NetworkPolicy", "gpt", {"spec": {"ingress": None}}, id="everything closed"),
+        pytest.param(
+            "NetworkPolicy", "gpt", {"spec": {"podSelector": {"matchLabels": {"team": "other"}}}}, id="for other pods"
+        ),
         pytest.param("Deployment", "gpt", {"metadata": {"labels": {"gptservice-name": None}}}, id="label removed"),
     ],
 )
@@ -180,7 +206,7 @@ def test_labels_of_the_service_are_not_copied(running: Object, kube: Kube, names
     before = observer.children()
     theirs = {"argocd.argoproj.io/instance": "app", "app.kubernetes.io/instance": "app"}
     kube.merge("GPTService", "gpt", namespace, {"metadata": {"labels": theirs, "annotations": theirs}})
-    kube.scale("gpt", namespace, 1)
+    kube.scale("gpt", namespace, 3)
     observer.wait_ready()
     after = observer.children()
     assert {key: value["metadata"] for key, value in after.items()} == {

@@ -113,7 +113,7 @@ def test_account_and_pull_secrets_can_be_taken_back(
     assert spec["serviceAccountName"] == "serving"
     assert spec["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
     edit(kube, namespace, serviceAccountName=None, imagePullSecrets=None)
-    observer.wait_rolled("gpt", lambda d: d["spec"]["template"]["spec"]["serviceAccountName"] == "default", "default")
+    observer.wait_rolled("gpt", lambda d: d["spec"]["template"]["spec"]["serviceAccountName"] == "gpt-pods", "its own")
     assert "imagePullSecrets" not in template(observer)["spec"]
 
 
@@ -124,14 +124,19 @@ def test_account_and_pull_secrets_can_be_taken_back(
         pytest.param({"rollout": {"maxSurge": "50%"}}, {"maxSurge": "50%", "maxUnavailable": 0}, id="a surge"),
         pytest.param({"rollout": {"maxSurge": 0}}, {"maxSurge": 0, "maxUnavailable": 1}, id="no surge"),
         pytest.param({"rollout": {"maxUnavailable": "0%"}}, {"maxSurge": 1, "maxUnavailable": "0%"}, id="0%"),
-        pytest.param({"cache": {"size": "1Gi"}}, {"maxSurge": 0, "maxUnavailable": 1}, id="a cache for one pod"),
+        pytest.param(
+            # No volume is there for it.
+            {"cache": {"size": "1Gi"}, "replicas": 0},
+            {"maxSurge": 0, "maxUnavailable": 1},
+            id="a cache for one pod",
+        ),
     ],
 )
 def test_the_bounds_of_a_rollout(
     operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer, spec: Object, strategy: Object
 ) -> None:
     kube.apply(service(**spec), namespace)
-    observer.wait_ready()
+    wait_until(lambda: kube.find("Deployment", "gpt", namespace), bool, "the Deployment")
     assert observer.child("Deployment")["spec"]["strategy"] == {"type": "RollingUpdate", "rollingUpdate": strategy}
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from e2e.api import optional_crds
 from e2e.kube import KINDS, Kube, KubeError, Object
-from gptservice_operator import names, parse, plan, render, resolve
-from gptservice_operator.api import conditions
+from gptservice_operator import companions, names, parse, plan, render, resolve
+from gptservice_operator.api import conditions, kinds
 from gptservice_operator.cluster import encoded
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal
@@ -22,6 +23,7 @@ from tests.operator.api import generated, manifests
 EXAMPLES = 250
 LONG_EXAMPLES = 1500
 CATALOGUE = {"gpt-4-turbo": {"spec": {"uri": "pvc://models/gpt-4"}}}
+EVERYTHING_SERVED = companions.Seen(served=frozenset(kinds.OPTIONAL))
 CONFIG = Config(runtime_image="localhost/gptservice-standin:dev")
 # What must exist before a pod may name it; none of it does here.
 PREREQUISITES = ("serviceAccountName", "priorityClassName", "runtimeClassName")
@@ -33,8 +35,8 @@ seen: dict[str, int] = {"accepted": 0, "refused": 0, "rendered": 0}
 
 @pytest.fixture(scope="module")
 def restricted(kube: Kube) -> Iterator[str]:
-    """A namespace that enforces Pod Security "restricted"."""
-    with kube.namespace("generated") as name:
+    """A namespace that enforces Pod Security "restricted", in a cluster that has every optional kind."""
+    with optional_crds.installed(kube), kube.namespace("generated") as name:
         kube.merge(
             "Namespace", name, "", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
         )
@@ -70,7 +72,7 @@ def check(kube: Kube, restricted: str, spec: Any) -> None:
     assert told is None, f"only the API server refuses it: {told}"
     seen["accepted"] += 1
     stored = {**body, "metadata": {**body["metadata"], "namespace": restricted, "uid": "u-1"}}
-    resolved = resolve.resolve(stored, parsed, CATALOGUE, CONFIG)
+    resolved = resolve.resolve(stored, parsed, CATALOGUE, CONFIG, EVERYTHING_SERVED)
     if isinstance(resolved, Refusal):
         known = (conditions.UNKNOWN_MODEL, conditions.INVALID_ENGINE_ARGUMENT)
         assert resolved.reason in known or any(text in resolved.message for text in NOT_IN_THE_SCHEMA), resolved

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.api.state import Observer, condition, holds, service
-from e2e.kube import Kube, Object, stays
+from e2e.kube import KINDS, Kube, Object, stays
 from e2e.operator_process import OperatorProcess
 
 LABELS = {"app": "theirs"}
@@ -29,14 +29,21 @@ SPECS: dict[str, dict[str, Any]] = {
     },
     "Service": {"spec": {"selector": LABELS, "ports": [{"port": 81}]}},
     "ConfigMap": {"data": {"theirs": "yes"}},
+    "ServiceAccount": {"automountServiceAccountToken": True},
+    "NetworkPolicy": {"spec": {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Egress"]}},
 }
-NAMES = {"Deployment": "gpt", "Service": "gpt", "ConfigMap": "gpt-limits"}
-VERSIONS = {"Deployment": "apps/v1", "Service": "v1", "ConfigMap": "v1"}
+NAMES = {
+    "Deployment": "gpt",
+    "Service": "gpt",
+    "ConfigMap": "gpt-limits",
+    "ServiceAccount": "gpt-pods",
+    "NetworkPolicy": "gpt",
+}
 
 
 def foreign(kind: str, labels: dict[str, str]) -> Object:
     return {
-        "apiVersion": VERSIONS[kind],
+        "apiVersion": KINDS[kind].api_version,
         "kind": kind,
         "metadata": {"name": NAMES[kind], "labels": labels},
         **SPECS[kind],
@@ -44,7 +51,8 @@ def foreign(kind: str, labels: dict[str, str]) -> Object:
 
 
 def contents(obj: Object) -> list[object]:
-    return [obj["metadata"].get("labels"), obj["metadata"].get("ownerReferences"), obj.get("spec"), obj.get("data")]
+    fields = ("spec", "data", "automountServiceAccountToken")
+    return [obj["metadata"].get("labels"), obj["metadata"].get("ownerReferences"), *map(obj.get, fields)]
 
 
 @pytest.mark.parametrize("labels", [pytest.param({}, id="unlabelled"), pytest.param(OURS, id="with our labels")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from e2e.api.state import Observer, service
+from e2e.api import optional_crds
+from e2e.api.state import Observer, is_stopped, service
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import NAMESPACE, RELEASE, ROOT, Access, OperatorProcess
 from e2e.proxy import Switchboard
+from gptservice_operator.api import kinds
 
 # kopf gives tasks that it does not know five seconds before it cancels them; ours must not be among them.
 _BEFORE_KOPF_GIVES_UP = 4.0
@@ -67,11 +70,16 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     """Granted and used are compared over all that this level's tests have made it do, and at least this."""
     # A simulated pod of this mode stays in ContainerCreating, until the operator asks for its Events.
     kube.apply(service("stuck", engine={"env": [{"name": "E2E_MODE", "value": "pending"}]}), namespace)
-    kube.apply(service(), namespace)
+    kube.apply(service(replicas=2, autoscaling={"minReplicas": 2, "maxReplicas": 2}), namespace)
     observer.wait_ready()
     observer.delete_and_wait_for_another("Service")
     observer.wait_ready()
     wait_until(lambda: listed_events(board, namespace), bool, "the stuck pod's Events to be listed")
+    kube.apply(service("stopped", replicas=0, cache={"size": "1Gi"}), namespace)
+    observer.wait(is_stopped, "to be Stopped", "stopped")
+    with optional_crds.installed(kube):
+        make_what_other_operators_act_on(kube, namespace)
+        switch_off_what_can_be(kube, namespace, observer)
     entries = [e for e in board.log.since() if e.target.resource and e.target.group != "authentication.k8s.io"]
     refused = [entry for entry in entries if entry.code == 403 and "being terminated" not in entry.error]
     assert [entry.error for entry in refused] == []
@@ -90,6 +98,28 @@ def listed_events(board: Switchboard, namespace: str) -> list[str]:
         where=lambda e: (e.target.verb, e.target.resource, e.target.namespace) == wanted and e.code == 200
     )
     return [parse_qs(entry.query)["fieldSelector"][0] for entry in found]
+
+
+def make_what_other_operators_act_on(kube: Kube, namespace: str) -> None:
+    kube.merge("GPTService", "gpt", namespace, {"spec": {"tls": {"issuerRef": {"name": "internal"}}}})
+    for kind in kinds.OPTIONAL:
+        wait_until(functools.partial(kube.find, kind.name, "gpt", namespace), bool, f"the {kind.name}")
+
+
+def switch_off_what_can_be(kube: Kube, namespace: str, observer: Observer) -> None:
+    off = {
+        "autoscaling": None,
+        "networkPolicy": {"disabled": True},
+        "disruptionBudget": {"disabled": True},
+        "serviceAccountName": "default",
+        "monitoring": {"podMonitor": "Disabled"},
+        "tls": None,
+    }
+    kube.merge("GPTService", "gpt", namespace, {"spec": off})
+    for kind in kinds.OPTIONAL:
+        wait_until(functools.partial(kube.all, kind.name, namespace), lambda found: not found, f"the {kind.name} to go")
+    gone = {"NetworkPolicy/gpt", "PodDisruptionBudget/gpt", "ServiceAccount/gpt-pods", "HorizontalPodAutoscaler/gpt"}
+    wait_until(observer.children, lambda found: not gone & set(found), f"{', '.join(sorted(gone))} to go")
 
 
 def _verbs(verb: str, code: int | None) -> set[str]:

@@ -12,6 +12,7 @@ from e2e.cluster.handle import Cluster
 from e2e.kube import Kube, Object
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Switchboard
+from gptservice_operator.api import kinds
 
 # What kopf puts on objects by default, and strips from objects that none of its handlers asks for.
 KOPF_FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
@@ -108,6 +109,8 @@ def test_everything_is_written_by_us_and_as_ourselves(
     assert {(entry.target.verb, entry.target.resource) for entry in writes} == {
         ("apply", "configmaps"),
         ("apply", "deployments"),
+        ("apply", "networkpolicies"),
+        ("apply", "serviceaccounts"),
         ("apply", "services"),
         ("create", "secrets"),
         ("status", "gptservices"),
@@ -122,7 +125,7 @@ def test_a_resync_costs_one_list_per_kind(operator: OperatorProcess, board: Swit
     mark = board.log.position
     wait_for_resyncs(board, 2)
     lists = {resource: n for (verb, resource), n in board.log.count(mark).items() if verb == "list" and resource}
-    assert len(lists) == 7
+    assert len(lists) == len(kinds.WATCHED)
     assert max(lists.values()) - min(lists.values()) <= 1
 
 
@@ -133,4 +136,12 @@ def test_children_are_written_once_when_made(
     kube.apply(service(replicas=2), namespace)
     observer.wait_ready()
     written = [e.target for e in board.log.writes(mark) if e.target.namespace == namespace and e.target.verb == "apply"]
-    assert sorted(target.resource for target in written) == ["configmaps", "deployments", "services"]
+    assert sorted(target.resource for target in written) == [
+        "configmaps",
+        "deployments",
+        "networkpolicies",
+        "poddisruptionbudgets",
+        "serviceaccounts",
+        "services",
+        "services",
+    ]

@@ -21,7 +21,7 @@ START_SECONDS = 600
 
 def on_vllm(name: str, *args: str, **spec: Any) -> Object:
     """A GPTService of the test model on the operator's default runtime."""
-    engine = {"args": ["--dtype=bfloat16", "--enforce-eager", "--kv-cache-memory-bytes=1G", *args]}
+    engine = {"args": ["--dtype=float32", "--enforce-eager", "--kv-cache-memory-bytes=1G", *args]}
     defaults = {"model": MODEL, "gpu": {"count": 0}, "contextLength": 2048, "engine": engine}
     body: Object = {"apiVersion": "ai.example.com/v1", "kind": "GPTService", "metadata": {"name": name}}
     return {**body, "spec": {**defaults, **spec}}

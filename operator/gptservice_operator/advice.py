@@ -8,14 +8,10 @@ from .api import schema
 from .api.body import section
 
 NO_EFFECT: tuple[str, ...] = (
-    "cache",
     "decryptionKeySecretRef",
-    "disruptionBudget",
     "huggingFaceTokenSecretRef",
     "modelCredentialsSecretRef",
     "modelDigest",
-    "monitoring",
-    "networkPolicy",
     "rollout.autoRollback",
     "rollout.readyLatencyMilliseconds",
     "rollout.surgeWaitSeconds",

@@ -18,6 +18,7 @@ from .api import kinds
 from .api.body import section
 from .cluster import Cluster
 from .config import Config
+from .discovery import Discovery
 from .errors import OperatorError, Transient
 from .extract import Entry, Key
 from .listing import Listing
@@ -46,6 +47,7 @@ class App:
     listing: Listing
     cluster: Cluster
     skew: Skew
+    discovery: Discovery
     filled: bool = False
 
     def changed(self, kind: kinds.Kind, entry: Entry) -> None:
@@ -81,11 +83,25 @@ class App:
         for key in self.store.services():
             self.queue.wake(key)
 
+    def on_watch_begun(self, kind: kinds.Kind) -> None:
+        """Have a kind read after its watch began; an optional one may have come to the cluster just now."""
+        self.listing.request(kind)
+        if kind in kinds.OPTIONAL:
+            self.discovery.request()
+
+    async def _ask_what_is_served(self) -> None:
+        await self.skew.refresh(self.cluster)
+        await self.discovery.refresh(self.cluster)
+
     async def run(self, started: float) -> None:
         """Fill the store, then run passes and resyncs until cancelled."""
         async with asyncio.TaskGroup() as group:
-            await self.skew.refresh(self.cluster)
+            await self._ask_what_is_served()
             group.create_task(self.listing.run())
+            group.create_task(self.discovery.run(self.cluster, self.wake_all))
+            for kind in kinds.OPTIONAL:
+                # No watch will ask for a kind that is not there.
+                self.listing.request(kind)
             await self.listing.filled()
             self._report_filled(time.monotonic() - started)
             self.wake_all()
@@ -100,7 +116,7 @@ class App:
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(self.config.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311  # jitter
-            await self.skew.refresh(self.cluster)
+            await self._ask_what_is_served()
             for kind in kinds.WATCHED:
                 self.listing.request(kind)
             self.wake_all()
@@ -109,8 +125,10 @@ class App:
 def build_app(config: Config, cluster: Cluster) -> App:
     """Put the parts together."""
     store = Store()
-    skew = Skew()
-    reconciler = Reconciler(store, cluster, config, now=lambda: datetime.datetime.now(datetime.UTC), skew=skew)
+    skew, discovery = Skew(), Discovery()
+    reconciler = Reconciler(
+        store, cluster, config, now=lambda: datetime.datetime.now(datetime.UTC), skew=skew, discovery=discovery
+    )
 
     async def run_pass(key: Key) -> float | None:
         with metrics.PASS_SECONDS.time():
@@ -130,7 +148,7 @@ def build_app(config: Config, cluster: Cluster) -> App:
     )
     app: App
     listing = Listing(store, cluster, changed=lambda kind, entry: app.changed(kind, entry))
-    app = App(config, store, queue, listing, cluster, skew)
+    app = App(config, store, queue, listing, cluster, skew, discovery)
     return app
 
 
@@ -156,7 +174,7 @@ def build_registry(app: App) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
-        return login_traced(app.listing.request, **kwargs)
+        return login_traced(app.on_watch_begun, app.discovery.on_scan, **kwargs)
 
     kopf.on.login(registry=registry)(login)
     for kind in kinds.WATCHED:

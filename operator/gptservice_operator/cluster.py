@@ -81,6 +81,14 @@ class Cluster:
         """
         return await self._call("GET", kinds.GPT_SERVICE, f"/openapi/v3/apis/{kinds.API_VERSION}", verb="openapi")
 
+    async def serves(self, kind: kinds.Kind) -> bool:
+        """Return whether the API server has a kind, which it tells to every user."""
+        try:
+            found = await self._call("GET", kind, kind.version_path, verb="discover")
+        except errors.Absent:
+            return False
+        return any(resource.get("name") == kind.plural for resource in entries(found, "resources"))
+
     async def list(self, kind: kinds.Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
         """Yield all objects of a kind in all namespaces, page by page, from one consistent view.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .api.words import QUANTITY_PATTERN
+from .api.words import DNS_LABEL, QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -24,6 +24,8 @@ class Config:
     Periods are seconds. They are settings so that tests can run them faster.
     """
 
+    namespace: str = "gptservice-system"
+    """The operator's own namespace: from there the pods' metrics can be reached unless a service names others."""
     runtime_image: str
     """Runtime image of pods whose service names none."""
     runtime_image_pull_policy: str = "IfNotPresent"
@@ -103,6 +105,8 @@ def _check_ranges(config: Config) -> None:
         raise _unusable(
             "runtime_image_pull_policy", config.runtime_image_pull_policy, f"one of {', '.join(PULL_POLICIES)}"
         )
+    if not re.fullmatch(DNS_LABEL, config.namespace):
+        raise _unusable("namespace", config.namespace, "the name of a namespace")
     for name in ("runtime_cpu", "runtime_memory"):
         if not re.match(QUANTITY_PATTERN, getattr(config, name)):
             raise _unusable(name, getattr(config, name), "a Kubernetes quantity such as 500m or 8Gi")

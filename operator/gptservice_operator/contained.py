@@ -17,11 +17,12 @@ _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
+_EXACT = frozenset({"ingress", "labelSelector", "namespaceSelector", "nodeSelector", "podSelector", "selector"})
+"""Fields that belong to one owner as a whole and get no defaults: what others add there changes whom it is about."""
+_LEFT_OUT_IF_FALSE = frozenset({"publishNotReadyAddresses"})
 _PORT_KEYS = (("containerPort", "protocol"), ("port", "protocol"))
 _QUANTITY_MAPS = frozenset({"limits", "requests", "capacity"})
 _QUANTITIES = frozenset({"sizeLimit", "averageValue"})
-_ATOMIC_MAPS = frozenset({"selector", "nodeSelector", "labelSelector", "podSelector", "namespaceSelector"})
-"""Owned as a whole: a key that somebody adds changes what the map means."""
 
 
 def contains(live: Any, wanted: Any, field: str = "") -> bool:
@@ -43,7 +44,7 @@ def _map_contains(live: Map, wanted: Map, field: str) -> bool:
     for key, value in wanted.items():
         if key not in live:
             # The API server leaves out what is empty.
-            if value not in ("", [], {}):
+            if value not in ("", [], {}) and not (value is False and key in _LEFT_OUT_IF_FALSE):
                 return False
         elif not _same(live[key], value, parent=field, field=key):
             return False
@@ -53,7 +54,7 @@ def _map_contains(live: Map, wanted: Map, field: str) -> bool:
 def _same(live: Any, wanted: Any, *, parent: str, field: str) -> bool:
     if field in _QUANTITIES or parent in _QUANTITY_MAPS:
         return stored(live) == stored(wanted)
-    if field in _ATOMIC_MAPS:
+    if field in _EXACT:
         return contains(live, wanted, field) and contains(wanted, live, field)
     return contains(live, wanted, field)
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from . import errors, extract, metrics, names
 from .api import kinds
-from .cluster import Cluster
+from .cluster import Body, Cluster
 from .extract import Entry
 from .store import Store
 
@@ -73,11 +73,20 @@ class Listing:
                 logger.warning("listing %s: %s; trying again in %g s", kind.name, error, RETRY_SECONDS)
             await asyncio.sleep(RETRY_SECONDS)
 
+    async def _pages(self, kind: kinds.Kind, selector: str | None) -> AsyncIterator[list[Body]]:
+        """Yield a kind's pages; none where the cluster lacks an optional kind, of which there is no object then."""
+        try:
+            async for page in self.cluster.list(kind, selector):
+                yield page
+        except errors.Absent:
+            if kind not in kinds.OPTIONAL:
+                raise
+
     async def _read(self, kind: kinds.Kind) -> None:
         selector = None if kind in kinds.OWN else names.WATCH_SELECTOR
         since = self.store.mark()
         listed: list[extract.EntryKey] = []
-        async for page in self.cluster.list(kind, selector):
+        async for page in self._pages(kind, selector):
             for body in page:
                 entry = extract.entry(kind, body)
                 listed.append(entry.key)

@@ -1,7 +1,9 @@
 """Names, labels, annotation keys, selectors and owner references: the only module that makes them."""
 
 import hashlib
+import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from .api import kinds, v1
@@ -77,6 +79,47 @@ def hpa(service_name: str) -> str:
 def k8s_service(service_name: str) -> str:
     """Return the Kubernetes Service's name."""
     return child(service_name)
+
+
+def pods_service(service_name: str) -> str:
+    """Return the name of the headless Service, by which clients find the single pods."""
+    return child(service_name, "-pods")
+
+
+def service_account(service_name: str) -> str:
+    """Return the name of the pods' own ServiceAccount; with a suffix, since every namespace has one called default."""
+    return child(service_name, "-pods")
+
+
+def disruption_budget(service_name: str) -> str:
+    """Return the PodDisruptionBudget's name."""
+    return child(service_name)
+
+
+def network_policy(service_name: str) -> str:
+    """Return the NetworkPolicy's name."""
+    return child(service_name)
+
+
+def certificate(service_name: str) -> str:
+    """Return the Certificate's name."""
+    return child(service_name)
+
+
+def certificate_secret(service_name: str) -> str:
+    """Return the name of the Secret into which the certificate is issued. It never changes: pods mount it."""
+    return child(service_name, "-tls")
+
+
+def pod_monitor(service_name: str) -> str:
+    """Return the PodMonitor's name."""
+    return child(service_name)
+
+
+def cache_claim(service_name: str, storage_class: str | None, access_modes: Iterable[str]) -> str:
+    """Return the name of the cache's claim. What cannot be changed in a claim is in its name: other values, another."""
+    fixed = json.dumps([storage_class, sorted(access_modes)])
+    return child(service_name, f"-cache-{hashlib.sha256(fixed.encode()).hexdigest()[:8]}")
 
 
 def limits_config_map(service_name: str) -> str:

@@ -5,12 +5,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import errors, events, extract, keys, names, observe, parse, plan, render, resolve, status, wording
+from . import companions, errors, events, extract, keys, names, observe, parse, plan, render, resolve, status, wording
 from .api import conditions, kinds
 from .api.body import Body, section
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
+from .discovery import Discovery
 from .extract import Key
 from .render.resolved import Refusal, Resolved
 from .skew import Skew
@@ -36,6 +37,8 @@ class Reconciler:
     """What the cluster's CRDs lack."""
     mounts: events.Mounts = field(default_factory=events.Mounts)
     """What Events say of pods that cannot start."""
+    discovery: Discovery = field(default_factory=Discovery)
+    """Which optional kinds the cluster has."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -51,7 +54,7 @@ class Reconciler:
             self.mounts.forget(key)
             return None
         now = self.now()
-        resolved = _decide(snapshot, self.config)
+        resolved = _decide(snapshot, self.config, self.discovery.served)
         failures: list[errors.OperatorError] = []
         stuck = events.Found()
         if isinstance(resolved, Resolved):
@@ -178,11 +181,11 @@ def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[pla
     return [key] if resolved.autoscaling is None and handed_over and key not in snapshot.children else []
 
 
-def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
+def _decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind]) -> Resolved | Refusal:
     spec = parse.parse(snapshot.service)
     if isinstance(spec, Refusal):
         return spec
-    return resolve.resolve(snapshot.service, spec, snapshot.models, config)
+    return resolve.resolve(snapshot.service, spec, snapshot.models, config, companions.Seen(snapshot.children, served))
 
 
 def _deployment(snapshot: Snapshot) -> Body | None:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import advice, names, reserved
+from . import advice, companions, names, reserved
 from .api import conditions, v1
 from .api.access import Auth
 from .api.conditions import Reason
@@ -20,7 +20,6 @@ from .parse import explain
 from .render.resolved import ApiKeys, Exposure, PodDetails, Refusal, Resolved, ResolvedGpu, ResolvedRollout, Source
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
-DEFAULT_SERVICE_ACCOUNT = "default"
 DEFAULT_PORT = 80
 SERVED_SCHEMES = ("pvc://", "file://")
 
@@ -36,7 +35,11 @@ class RefusedError(Exception):
 
 
 def resolve(
-    body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]], config: Config
+    body: Mapping[str, Any],
+    spec: v1.GPTServiceSpec,
+    models: Mapping[str, Mapping[str, Any]],
+    config: Config,
+    seen: companions.Seen = companions.NOTHING_SEEN,
 ) -> Resolved | Refusal:
     """Apply the precedence service > catalogue > configuration > built in.
 
@@ -45,9 +48,10 @@ def resolve(
         spec: its parsed spec.
         models: the catalogue entries that it may refer to, by name.
         config: the operator's configuration.
+        seen: what there is in the cluster.
     """
     try:
-        return _resolve(body, spec, models, config)
+        return _resolve(body, spec, models, config, seen)
     except RefusedError as refused:
         return refused.refusal
 
@@ -57,6 +61,7 @@ def _resolve(
     spec: v1.GPTServiceSpec,
     models: Mapping[str, Mapping[str, Any]],
     config: Config,
+    seen: companions.Seen,
 ) -> Resolved:
     metadata = body["metadata"]
     entry = _catalogue_entry(spec, models)
@@ -68,6 +73,7 @@ def _resolve(
     gpu = _gpu(spec.gpu, entry.gpu if entry is not None else None)
     if (conflict := reserved.parallel_conflict(args, gpu.count)) is not None:
         raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, f"spec.engine.args: {conflict}")
+    beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -88,14 +94,23 @@ def _resolve(
         engine_args=args,
         env=env,
         scheduling=spec.scheduling or Scheduling(),
-        pod=_pod_details(spec),
+        pod=_pod_details(metadata["name"], spec),
         exposure=_exposure(spec.service or ServiceSpec()),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
+        companions=beside,
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
-        warnings=(*advice.of_service(body), *_scaling_warnings(spec), *_catalogue_warnings(spec, models)),
+        warnings=(*_warnings(body, spec, models), *beside.warnings),
     )
+
+
+def _warnings(
+    body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]
+) -> Iterable[str]:
+    yield from advice.of_service(body)
+    yield from _scaling_warnings(spec)
+    yield from _catalogue_warnings(spec, models)
 
 
 def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
@@ -116,12 +131,12 @@ def _taken_over(given: Mapping[str, str] | None) -> dict[str, str]:
     return {key: value for key, value in (given or {}).items() if not names.is_reserved(key)}
 
 
-def _pod_details(spec: v1.GPTServiceSpec) -> PodDetails:
+def _pod_details(name: str, spec: v1.GPTServiceSpec) -> PodDetails:
     priority = {names.PRIORITY_ANNOTATION: spec.priority.lower()} if spec.priority is not None else {}
     return PodDetails(
         labels=_taken_over(spec.pod_labels),
         annotations={**_taken_over(spec.pod_annotations), **priority},
-        service_account_name=spec.service_account_name or DEFAULT_SERVICE_ACCOUNT,
+        service_account_name=spec.service_account_name or names.service_account(name),
         image_pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
     )
 

@@ -1,6 +1,8 @@
 """Logs kopf in with a session that tells when one of its watches begins."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -8,10 +10,17 @@ import kopf
 
 from .api import kinds
 
+GONE_SECONDS = 10.0
+"""How long the news that a kind is gone is kept from kopf. It ends the process by it, unless it has heard of the CRD's
+deletion by then, upon which it drops the watch; the API server tells the two in any order."""
+
+_SCAN_PATH = "/apis"
 _BY_LIST_PATH: dict[str, kinds.Kind] = {kind.path(): kind for kind in kinds.WATCHED}
 
 
-def login_traced(begun: Callable[[kinds.Kind], None], **kwargs: Any) -> kopf.AiohttpSession | None:
+def login_traced(
+    begun: Callable[[kinds.Kind], None], on_scan: Callable[[], Awaitable[None]], **kwargs: Any
+) -> kopf.AiohttpSession | None:
     """Log in as the pod's service account, or by KUBECONFIG.
 
     kopf lists a kind each time that a watch cannot be continued. It reports the objects that are there, never those
@@ -19,6 +28,7 @@ def login_traced(begun: Callable[[kinds.Kind], None], **kwargs: Any) -> kopf.Aio
 
     Args:
         begun: called when kopf has listed a kind, so that its watch begins.
+        on_scan: awaited before kopf looks which kinds there are: at the start, and when a CRD changes.
         kwargs: what kopf passes to a login handler.
     """
     info = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
@@ -29,7 +39,7 @@ def login_traced(begun: Callable[[kinds.Kind], None], **kwargs: Any) -> kopf.Aio
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
         trust_env=info.trust_env,
-        trace_configs=[_trace(begun)],
+        trace_configs=[_trace(begun, on_scan)],
     )
     return kopf.AiohttpSession(
         server=info.server,
@@ -39,13 +49,20 @@ def login_traced(begun: Callable[[kinds.Kind], None], **kwargs: Any) -> kopf.Aio
     )
 
 
-def _trace(begun: Callable[[kinds.Kind], None]) -> aiohttp.TraceConfig:
+def _trace(begun: Callable[[kinds.Kind], None], on_scan: Callable[[], Awaitable[None]]) -> aiohttp.TraceConfig:
+    async def on_request_start(_session: Any, _context: Any, params: aiohttp.TraceRequestStartParams) -> None:
+        if params.url.path == _SCAN_PATH:
+            await on_scan()
+
     async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
         query = params.url.query
         kind = _BY_LIST_PATH.get(params.url.path)
-        if kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
+        if kind in kinds.OPTIONAL and params.response.status == HTTPStatus.NOT_FOUND:
+            await asyncio.sleep(GONE_SECONDS)
+        elif kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
             begun(kind)
 
     config = aiohttp.TraceConfig()
+    config.on_request_start.append(on_request_start)
     config.on_request_end.append(on_request_end)
     return config

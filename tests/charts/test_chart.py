@@ -10,6 +10,7 @@ import yaml
 from kubernetes.client import models
 
 from gptservice_operator import config
+from gptservice_operator.api import kinds
 from tests.charts.conftest import CHART, Helm, Render
 
 pytestmark = pytest.mark.api  # needs a Go binary, no cluster
@@ -121,6 +122,32 @@ def test_the_role_grants_no_wildcard_and_nothing_on_nodes(render: Render) -> Non
 def test_secrets_can_be_made_and_nothing_else(render: Render) -> None:
     (rule,) = [rule for rule in one(render(), "ClusterRole")["rules"] if "secrets" in rule["resources"]]
     assert rule == {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}
+
+
+def granted(manifests: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
+    """The verbs by group and resource."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for rule in one(manifests, "ClusterRole")["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
+
+
+@pytest.mark.parametrize("kind", kinds.CHILDREN, ids=lambda kind: kind.name)
+def test_every_child_can_be_watched_and_applied(render: Render, kind: kinds.Kind) -> None:
+    group, _, _ = kind.api_version.rpartition("/")
+    verbs = granted(render())[group, kind.plural]
+    assert {"get", "list", "watch", "create", "patch"} <= verbs <= {"get", "list", "watch", "create", "patch", "delete"}
+
+
+def test_no_claim_can_be_deleted(render: Render) -> None:
+    """What is on it goes with the GPTService only, and that is Kubernetes' work."""
+    assert "delete" not in granted(render())["", "persistentvolumeclaims"]
+
+
+def test_the_operator_is_told_its_namespace(render: Render) -> None:
+    assert environment(render())["GPTSERVICE_NAMESPACE"] == "gptservice-system"
 
 
 def test_the_binding_names_the_account_that_the_pod_runs_as(render: Render) -> None:

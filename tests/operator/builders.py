@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, cast
 
-from gptservice_operator import extract, names, parse, plan, resolve
+from gptservice_operator import companions, extract, names, parse, plan, resolve
 from gptservice_operator.api import kinds
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal, Resolved
@@ -15,6 +15,8 @@ Body = dict[str, Any]
 NAMESPACE = "team-a"
 IMAGE = "registry.example.com/gptservice-runtime:1.2.3"
 CREATED = "2026-01-05T10:00:00Z"
+EVERYTHING_SERVED = companions.Seen(served=frozenset(kinds.OPTIONAL))
+"""A cluster that has cert-manager and the Prometheus operator."""
 KINDS = {kind.name: kind for kind in kinds.WATCHED}
 
 
@@ -54,18 +56,26 @@ def gpt_model(name: str = "gpt-4-turbo", **spec: Any) -> Body:
     }
 
 
-def decide(body: Body, *models: Body, settings: Config | None = None) -> Resolved | Refusal:
+def decide(
+    body: Body, *models: Body, settings: Config | None = None, seen: companions.Seen = companions.NOTHING_SEEN
+) -> Resolved | Refusal:
     """Parse and resolve a service as a pass does."""
     spec = parse.parse(body)
     if isinstance(spec, Refusal):
         return spec
     catalogue = {model["metadata"]["name"]: model for model in models}
-    return resolve.resolve(body, spec, catalogue, settings or config())
+    return resolve.resolve(body, spec, catalogue, settings or config(), seen)
 
 
-def resolved(spec: Body | None = None, *models: Body, name: str = "chat", settings: Config | None = None) -> Resolved:
+def resolved(
+    spec: Body | None = None,
+    *models: Body,
+    name: str = "chat",
+    settings: Config | None = None,
+    seen: companions.Seen = companions.NOTHING_SEEN,
+) -> Resolved:
     """Return what a valid service comes to."""
-    outcome = decide(service(name, spec), *models, settings=settings)
+    outcome = decide(service(name, spec), *models, settings=settings, seen=seen)
     assert isinstance(outcome, Resolved), outcome
     return outcome
 
@@ -96,6 +106,7 @@ def steps(value: Any) -> list[tuple[str, Any]]:
 
 
 _SERVER_DEFAULTS: dict[str, Body] = {
+    "Certificate": {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
     "ConfigMap": {},
     "Deployment": {
         "spec": {
@@ -106,7 +117,12 @@ _SERVER_DEFAULTS: dict[str, Body] = {
         "status": {"observedGeneration": 1},
     },
     "HorizontalPodAutoscaler": {},
+    "NetworkPolicy": {},
+    "PersistentVolumeClaim": {"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}},
+    "PodDisruptionBudget": {"status": {"currentHealthy": 0, "disruptionsAllowed": 0}},
+    "PodMonitor": {},
     "Service": {"spec": {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "sessionAffinity": "None"}},
+    "ServiceAccount": {},
 }
 
 
@@ -114,6 +130,8 @@ def live(manifest: Mapping[str, Any], *, uid: str | None = None, version: int = 
     """Return the object that the API server makes of an applied manifest: with identity, defaults and managedFields."""
     kind, name = plan.child_key(manifest)
     stored: Body = merged(_SERVER_DEFAULTS[kind], manifest)
+    if stored.get("spec", {}).get("publishNotReadyAddresses") is False:
+        del stored["spec"]["publishNotReadyAddresses"]
     stored["metadata"] |= {
         "uid": uid or uid_of(kind, name),
         "resourceVersion": str(version),

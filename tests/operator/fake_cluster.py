@@ -39,7 +39,7 @@ class FakeCluster:
     failures: dict[tuple[str, str], errors.OperatorError] = field(
         default_factory=dict[tuple[str, str], errors.OperatorError]
     )
-    """By verb (get, list, apply, create, events, status) and kind: what such a call raises."""
+    """By verb (get, list, apply, create, delete, events, status, discover) and kind: what such a call raises."""
     secrets: dict[str, Body] = field(default_factory=dict[str, Body])
     """By name. No watch and no read of a pass shows them."""
     posts: list[str] = field(default_factory=list[str])
@@ -50,6 +50,8 @@ class FakeCluster:
     """UIDs of the pods whose Events were listed."""
     document: Body = field(default_factory=dict[str, Any])
     """What it publishes of our schemas."""
+    served: set[Kind] = field(default_factory=set[Kind])
+    """Those of the optional kinds that it has."""
     version: int = 100
     made: int = 0
 
@@ -163,10 +165,16 @@ class FakeCluster:
         self._may_fail("openapi", kinds.GPT_SERVICE)
         return self.document
 
+    async def serves(self, kind: Kind) -> bool:
+        self._may_fail("discover", kind)
+        return kind in self.served
+
     async def close(self) -> None:
         pass
 
     def _may_fail(self, verb: str, kind: Kind) -> None:
+        if kind in kinds.OPTIONAL and kind not in self.served and verb in ("list", "apply"):
+            raise errors.Absent(f"{verb} {kind.name}: the server could not find the requested resource")
         failure = self.failures.get((verb, kind.name))
         if failure is not None:
             raise failure

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gptservice_operator import render
+from gptservice_operator import companions, render
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Resolved
 from tests.operator import builders
@@ -18,9 +18,10 @@ class Case:
     name: str = "chat"
     models: tuple[Body, ...] = ()
     settings: Config = field(default_factory=builders.config)
+    seen: companions.Seen = companions.NOTHING_SEEN
 
     def resolved(self) -> Resolved:
-        return builders.resolved(self.spec, *self.models, name=self.name, settings=self.settings)
+        return builders.resolved(self.spec, *self.models, name=self.name, settings=self.settings, seen=self.seen)
 
     def manifests(self) -> list[Body]:
         return render.render(self.resolved())
@@ -159,7 +160,48 @@ CASES: dict[str, Case] = {
             "priority": "High",
         }
     ),
+    "autoscaled": Case(
+        {
+            "model": "pvc://models/m",
+            "replicas": 2,
+            "autoscaling": {
+                "minReplicas": 2,
+                "maxReplicas": 8,
+                "metrics": [
+                    {"type": "CPU", "averageUtilization": 60},
+                    {"type": "Pods", "name": "vllm:num_requests_waiting", "averageValue": "1500m"},
+                ],
+                "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600, "selectPolicy": "Min"}},
+            },
+        }
+    ),
     "keys-of-the-user": Case({"model": "pvc://models/m", "auth": {"apiKeys": {"secretRef": {"name": "team-keys"}}}}),
     "no-keys": Case({"model": "pvc://models/m", "auth": {"disabled": True}}),
     "one-pod-cache": Case({"model": "pvc://models/m", "cache": {"size": "10Gi"}}),
+    "shared-cache": Case(
+        {
+            "model": "pvc://models/m",
+            "replicas": 2,
+            "cache": {"size": "1Ti", "storageClassName": "nfs", "accessModes": ["ReadWriteOnce", "ReadWriteMany"]},
+            "monitoring": {"namespaces": ["observability", "prometheus"]},
+        },
+        name="default",
+    ),
+    "other-operators": Case(
+        {"model": "pvc://models/m", "tls": {"issuerRef": {"name": "corp", "kind": "ClusterIssuer"}}},
+        name="llama-3.1-8b",
+        seen=builders.EVERYTHING_SERVED,
+    ),
+    "nothing-around": Case(
+        {
+            "model": "pvc://models/m",
+            "replicas": 2,
+            "serviceAccountName": "serving",
+            "cache": {"persistentVolumeClaim": {"claimName": "weights"}},
+            "disruptionBudget": {"disabled": True},
+            "networkPolicy": {"disabled": True},
+            "monitoring": {"podMonitor": "Disabled"},
+        },
+        seen=builders.EVERYTHING_SERVED,
+    ),
 }

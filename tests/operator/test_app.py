@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, names
+from gptservice_operator import errors, names, render
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.app import App, build_app, build_settings
@@ -199,6 +199,59 @@ class TestRunning:
 
         virtual_time.run(main())
 
+    def test_it_does_not_wait_for_watches_of_kinds_that_the_cluster_lacks(self, cluster: Lists) -> None:
+        async def main() -> None:
+            app = build_app(builders.config(), cluster.as_cluster())
+            runner = asyncio.create_task(app.run(0.0))
+            for kind in kinds.WATCHED:
+                if kind not in kinds.OPTIONAL:
+                    app.on_watch_begun(kind)
+            await asyncio.sleep(5)
+            assert app.filled
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+        assert "Deployment" in cluster.written()
+
+    def test_a_kind_that_comes_later_is_noticed_when_its_watch_begins(self, cluster: Lists) -> None:
+        async def main() -> None:
+            app = build_app(builders.config(), cluster.as_cluster())
+            runner = asyncio.create_task(app.run(0.0))
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            await asyncio.sleep(5)
+            assert "PodMonitor" not in cluster.written()
+            cluster.served = {kinds.POD_MONITOR}
+            await asyncio.sleep(5)
+            app.on_watch_begun(kinds.POD_MONITOR)
+            await asyncio.sleep(5)
+            assert cluster.written() == ["PodMonitor"]
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+
+    @pytest.mark.parametrize("comes", [True, False], ids=["comes", "goes"])
+    def test_a_resync_asks_which_kinds_there_are(self, cluster: Lists, comes: bool) -> None:
+        both = set(kinds.OPTIONAL)
+
+        async def main() -> None:
+            cluster.served = set() if comes else both
+            app = build_app(builders.config(resync_seconds=600.0), cluster.as_cluster())
+            runner = asyncio.create_task(app.run(0.0))
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            await asyncio.sleep(5)
+            cluster.served = both if comes else set()
+            await asyncio.sleep(700)
+            assert app.discovery.served == cluster.served
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+        assert "PodMonitor" in cluster.written()
+
     def test_everything_is_read_again_at_each_resync_with_jitter(self, cluster: Lists) -> None:
         run_for(cluster, 3500, resync_seconds=600.0)
         times = sorted({at for at, kind in cluster.listed if kind == "Pod"})
@@ -208,8 +261,9 @@ class TestRunning:
         assert len({round(period) for period in periods}) > 1
 
     def test_a_resync_of_what_is_as_it_should_be_writes_nothing(self, cluster: Lists) -> None:
+        manifests = render.render(builders.resolved())
         run_for(cluster, 10_000, resync_seconds=600.0)
-        assert cluster.written() == ["ConfigMap", "Deployment", "Service", "GPTService/status"]
+        assert sorted(cluster.written()) == sorted([*(m["kind"] for m in manifests), "GPTService/status"])
 
     def test_a_resync_finds_what_no_watch_told(self, cluster: Lists) -> None:
         async def main() -> None:

@@ -135,6 +135,36 @@ async def pages(cluster: Cluster, kind: kinds.Kind, selector: str | None = None)
     return [page async for page in cluster.list(kind, selector)]
 
 
+class TestServes:
+    """Discovery: what a group and version consists of."""
+
+    @pytest.mark.parametrize(
+        ("resources", "served"),
+        [
+            pytest.param([{"name": "certificates"}, {"name": "issuers"}], True, id="among others"),
+            pytest.param([{"name": "issuers"}], False, id="the group without the kind"),
+            pytest.param([{"name": "certificates/status"}], False, id="a part of it is not the kind"),
+            pytest.param([], False, id="nothing"),
+            pytest.param(None, False, id="null"),
+        ],
+    )
+    async def test_a_kind_is_there_if_it_is_listed(
+        self, cluster: Cluster, api: ApiServer, resources: list[Body] | None, served: bool
+    ) -> None:
+        api.will(Answer({"kind": "APIResourceList", "resources": resources}))
+        assert await cluster.serves(kinds.CERTIFICATE) is served
+        assert (api.request.method, api.request.path) == ("GET", "/apis/cert-manager.io/v1")
+
+    async def test_a_group_that_is_not_there_has_none(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer(status("the server could not find the requested resource"), 404))
+        assert not await cluster.serves(kinds.CERTIFICATE)
+
+    async def test_no_answer_is_not_a_no(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer(status("overloaded"), 503))
+        with pytest.raises(errors.Transient):
+            await cluster.serves(kinds.CERTIFICATE)
+
+
 class TestWhatIsSent:
     async def test_get(self, cluster: Cluster, api: ApiServer) -> None:
         api.will(Answer(DEPLOYMENT))

@@ -31,6 +31,7 @@ def test_the_image_is_all_that_must_be_set() -> None:
     [
         pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Always", "Always", id="pull policy"),
         pytest.param("RUNTIME_CPU", "500m", "500m", id="a quantity"),
+        pytest.param("NAMESPACE", "platform", "platform", id="the operator's namespace"),
         pytest.param("FS_GROUP", "1000", 1000, id="a group"),
         pytest.param("FS_GROUP", "", None, id="no group: the platform's"),
         pytest.param("FS_GROUP", "0", 0, id="root's group"),
@@ -64,6 +65,8 @@ def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
         pytest.param("METRICS_PORT", "-1", id="a negative port"),
         pytest.param("LOG_LEVEL", "LOUD", id="no such log level"),
         pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Sometimes", id="no such pull policy"),
+        pytest.param("NAMESPACE", "", id="no namespace"),
+        pytest.param("NAMESPACE", "Platform", id="a namespace that cannot be"),
         pytest.param("RUNTIME_CPU", "many", id="no quantity"),
         pytest.param("RUNTIME_MEMORY", "8 GB", id="no quantity either"),
     ],

@@ -96,10 +96,7 @@ class TestReading:
             [
                 ("GPTService", None),
                 ("GPTModel", None),
-                *(
-                    (kind, names.WATCH_SELECTOR)
-                    for kind in ("ConfigMap", "Deployment", "Service", "HorizontalPodAutoscaler", "Pod")
-                ),
+                *((kind.name, names.WATCH_SELECTOR) for kind in (*kinds.CHILDREN, kinds.POD)),
             ],
             key=str,
         )
@@ -265,6 +262,67 @@ class TestFailures:
 
         world.read(script)
         assert world.changes == []
+
+
+class TestOptionalKinds:
+    """The cluster may lack them: then a list is answered 404."""
+
+    def test_one_that_is_not_there_has_no_object_and_is_not_waited_for(self, caplog: pytest.LogCaptureFixture) -> None:
+        world = World()
+
+        async def script(listing: Listing) -> None:
+            for kind in kinds.WATCHED:
+                listing.request(kind)
+            await listing.filled()
+            await asyncio.sleep(10 * RETRY_SECONDS)
+
+        world.read(script)
+        assert [world.cluster.count(kind) for kind in kinds.OPTIONAL] == [1, 1], "not asked for again and again"
+        assert "trying again" not in caplog.text
+
+    def test_one_that_went_takes_its_objects_along(self) -> None:
+        world = World()
+        world.cluster.served = set(kinds.OPTIONAL)
+        body = {**child("chat"), "apiVersion": kinds.CERTIFICATE.api_version, "kind": "Certificate"}
+        world.cluster.add(body)
+        world.cluster.fill(world.store)
+        world.cluster.served = set()
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CERTIFICATE)
+            await soon()
+
+        world.read(script)
+        assert world.store.count(kinds.CERTIFICATE) == 0
+        assert world.changes == [("Certificate", builders.NAMESPACE, "chat")]
+
+    def test_one_that_may_not_be_listed_is_another_matter(self, caplog: pytest.LogCaptureFixture) -> None:
+        world = World()
+        world.cluster.served = set(kinds.OPTIONAL)
+        world.cluster.failures["list", "Certificate"] = errors.Waiting("forbidden")
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CERTIFICATE)
+            await asyncio.sleep(1.5 * RETRY_SECONDS)
+
+        world.read(script)
+        assert world.cluster.count(kinds.CERTIFICATE) == 2
+        assert "listing Certificate: forbidden" in caplog.text
+
+    def test_every_other_kind_is_waited_for(self) -> None:
+        world = World()
+        world.cluster.failures["list", "GPTService"] = errors.Absent("list GPTService: not found")
+
+        async def script(listing: Listing) -> None:
+            filled = asyncio.create_task(listing.filled())
+            for kind in kinds.WATCHED:
+                listing.request(kind)
+            await asyncio.sleep(10 * RETRY_SECONDS)
+            assert not filled.done()
+            world.cluster.failures.clear()
+            await filled
+
+        world.read(script)
 
 
 class TestFilled:

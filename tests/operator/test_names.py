@@ -35,7 +35,24 @@ def key_secret(name: str) -> str:
     return names.key_secret(name, UID)
 
 
-CHILD_NAMES = [names.deployment, names.k8s_service, names.limits_config_map, key_secret]
+def shared_cache_claim(service_name: str) -> str:
+    return names.cache_claim(service_name, "nfs", ["ReadWriteMany"])
+
+
+CHILD_NAMES = [
+    names.deployment,
+    names.k8s_service,
+    names.pods_service,
+    names.limits_config_map,
+    names.service_account,
+    names.disruption_budget,
+    names.network_policy,
+    names.certificate,
+    names.certificate_secret,
+    names.pod_monitor,
+    shared_cache_claim,
+    key_secret,
+]
 
 
 @pytest.mark.parametrize("child_name", CHILD_NAMES)
@@ -136,3 +153,24 @@ def test_the_owner_reference_controls_and_blocks_nothing() -> None:
 def test_the_controller_of_an_object(references: list[dict[str, object]] | None, uid: str | None) -> None:
     metadata = {} if references is None else {"ownerReferences": references}
     assert names.controller_uid(metadata) == uid
+
+
+class TestCacheClaim:
+    """What cannot be changed in a claim is in its name, so that a change of it makes another claim."""
+
+    def test_its_name_for_ever(self) -> None:
+        """Another name for the same cache would leave the weights behind."""
+        assert names.cache_claim("chat", None, ["ReadWriteOnce"]) == "chat-cache-a2f0cffa"
+        assert names.cache_claim("llama-3.1-8b", "fast", ["ReadWriteMany"]).startswith("llama-3-1-8b-7b633509-cache-")
+
+    def test_each_class_and_set_of_modes_has_its_own(self) -> None:
+        claims = [
+            names.cache_claim("chat", storage_class, modes)
+            for storage_class in (None, "fast", "null")
+            for modes in (["ReadWriteOnce"], ["ReadWriteMany"], ["ReadWriteMany", "ReadWriteOnce"])
+        ]
+        assert len(set(claims)) == len(claims)
+
+    def test_the_order_of_modes_is_no_difference(self) -> None:
+        one = names.cache_claim("chat", "nfs", ["ReadWriteOnce", "ReadWriteMany"])
+        assert one == names.cache_claim("chat", "nfs", ["ReadWriteMany", "ReadWriteOnce"])

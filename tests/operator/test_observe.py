@@ -13,7 +13,8 @@ OWNER = builders.uid_of("GPTService", "chat")
 RESOLVED = builders.resolved()
 DESIRED = render.render(RESOLVED)
 KEYS = [child_key(manifest) for manifest in DESIRED]
-CONFIG_MAP, DEPLOYMENT, K8S_SERVICE = KEYS
+DEPLOYMENT = ("Deployment", "chat")
+OTHERS = [key for key in KEYS if key != DEPLOYMENT]
 
 
 async def look(
@@ -39,8 +40,8 @@ async def test_what_is_known_is_not_asked_for() -> None:
 async def test_what_is_not_known_is_asked_for_once_each() -> None:
     cluster = FakeCluster()
     view = await look(cluster, Store(), {DEPLOYMENT: Observed("u", OWNER, {})})
-    assert cluster.reads == [(kind, NAMESPACE, name) for kind, name in (CONFIG_MAP, K8S_SERVICE)]
-    assert view.absent == {CONFIG_MAP, K8S_SERVICE}
+    assert cluster.reads == [(kind, NAMESPACE, name) for kind, name in OTHERS]
+    assert view.absent == set(OTHERS)
     assert set(view.observed) == {DEPLOYMENT}
 
 
@@ -73,7 +74,7 @@ async def test_one_that_cannot_be_looked_at_is_neither_there_nor_absent() -> Non
     cluster.failures["get", "Deployment"] = failure
     view = await look(cluster, Store())
     assert view.unknown == {DEPLOYMENT: failure}
-    assert view.absent == {CONFIG_MAP, K8S_SERVICE}
+    assert view.absent == set(OTHERS)
     assert DEPLOYMENT not in view.observed
 
 

@@ -13,16 +13,28 @@ from tests.operator import builders
 from tests.operator.builders import Body
 
 OWNER = builders.uid_of("GPTService", "chat")
-CHILDREN = ("ConfigMap", "Deployment", "Service")
+SPEC: Body = {
+    "model": "pvc://models/m",
+    "replicas": 2,
+    "engine": {"env": [{"name": "A", "value": "1"}]},
+    "cache": {"size": "10Gi", "accessModes": ["ReadWriteMany"]},
+    "tls": {"issuerRef": {"name": "internal"}},
+}
+
+
+def rendered(**spec: Any) -> list[Body]:
+    return render.render(builders.resolved({**SPEC, **spec}, seen=builders.EVERYTHING_SERVED))
+
+
+CHILDREN = ["/".join(plan.child_key(manifest)) for manifest in rendered()]
+"""Kind and name of every child of a service with all of them."""
 
 Edit = Callable[[Body], None]
 
 
-def desired(kind: str, **spec: Any) -> Body:
-    """Return the manifest of one child of a service whose spec has these further fields."""
-    decided = builders.resolved({"model": "pvc://models/m", "engine": {"env": [{"name": "A", "value": "1"}]}, **spec})
-    (manifest,) = [manifest for manifest in render.render(decided) if manifest["kind"] == kind]
-    return manifest
+def desired(child: str, **spec: Any) -> Body:
+    """Return the manifest of one child, by ``kind/name`` or the first of a kind; the spec has these further fields."""
+    return next(m for m in rendered(**spec) if child in (m["kind"], "/".join(plan.child_key(m))))
 
 
 def observed(body: Body) -> Observed:
@@ -97,6 +109,13 @@ def test_nothing_is_written_when_all_is_as_wanted(kind: str) -> None:
         pytest.param("Deployment", {"gpu": {"count": 2}}, {"gpu": {"count": 0}}, id="a GPU request removed"),
         pytest.param("ConfigMap", {}, {"maxInflightRequests": 8}, id="a limit set"),
         pytest.param("ConfigMap", {"maxInflightRequests": 8}, {}, id="a limit lifted"),
+        pytest.param("NetworkPolicy", {}, {"monitoring": {"namespaces": ["obs"]}}, id="metrics for another namespace"),
+        pytest.param(
+            "PersistentVolumeClaim",
+            {},
+            {"cache": {"size": "20Gi", "accessModes": ["ReadWriteMany"]}},
+            id="a larger cache",
+        ),
     ],
 )
 def test_a_changed_spec_is_applied_with_the_live_uid(kind: str, before: Body, after: Body) -> None:
@@ -118,9 +137,48 @@ def test_a_changed_spec_is_applied_with_the_live_uid(kind: str, before: Body, af
         pytest.param("Deployment", delete_at("metadata", "labels", names.LABEL_MANAGED_BY), id="label lost"),
         pytest.param("Service", set_at("spec", "ports", 0, "targetPort", value=1), id="port changed"),
         pytest.param("Service", set_at("spec", "selector", "gptservice-name", value="x"), id="selector changed"),
-        pytest.param("Service", set_at("spec", "selector", "tier", value="x"), id="selector narrowed: no endpoint"),
         pytest.param("Service", set_at("spec", "type", value="NodePort"), id="type changed"),
         pytest.param("Service", delete_at("metadata", "labels", names.SERVICE_LABEL), id="service label lost"),
+        pytest.param(
+            "Service", set_at("spec", "selector", "team", value="x"), id="selector made narrower: finds nobody"
+        ),
+        pytest.param(
+            "Service/chat-pods", set_at("spec", "publishNotReadyAddresses", value=True), id="pods that are not ready"
+        ),
+        pytest.param("ServiceAccount", set_at("automountServiceAccountToken", value=True), id="the account's token"),
+        pytest.param("ServiceAccount", delete_at("automountServiceAccountToken"), id="the account's token, by default"),
+        pytest.param(
+            "PersistentVolumeClaim", set_at("spec", "resources", "requests", "storage", value="5Gi"), id="another size"
+        ),
+        pytest.param("PersistentVolumeClaim", delete_at("metadata", "labels", names.SERVICE_LABEL), id="its label"),
+        pytest.param("PodDisruptionBudget", set_at("spec", "maxUnavailable", value="100%"), id="everything evictable"),
+        pytest.param("PodDisruptionBudget", delete_at("spec", "unhealthyPodEvictionPolicy"), id="drains blocked"),
+        pytest.param(
+            "PodDisruptionBudget", set_at("spec", "selector", "matchLabels", "team", value="x"), id="protects nobody"
+        ),
+        pytest.param("NetworkPolicy", set_at("spec", "podSelector", value={}), id="for every pod of the namespace"),
+        pytest.param(
+            "NetworkPolicy", set_at("spec", "podSelector", "matchLabels", "team", value="x"), id="for no pod at all"
+        ),
+        pytest.param("NetworkPolicy", append_to("spec", "ingress", item={}), id="a rule that opens everything"),
+        pytest.param(
+            "NetworkPolicy",
+            append_to("spec", "ingress", 0, "ports", item={"port": 22, "protocol": "TCP"}),
+            id="a port opened to all",
+        ),
+        pytest.param(
+            "NetworkPolicy", set_at("spec", "ingress", 0, "ports", 0, "endPort", value=9), id="a range of ports"
+        ),
+        pytest.param(
+            "NetworkPolicy", append_to("spec", "ingress", 1, "from", item={"ipBlock": {}}), id="a source more"
+        ),
+        pytest.param("NetworkPolicy", delete_at("spec", "ingress", 1, "from"), id="metrics for everybody"),
+        pytest.param("NetworkPolicy", append_to("spec", "policyTypes", item="Egress"), id="nothing goes out"),
+        pytest.param("Certificate", set_at("spec", "issuerRef", "name", value="mine"), id="another issuer"),
+        pytest.param("Certificate", set_at("spec", "dnsNames", value=["chat"]), id="fewer names"),
+        pytest.param("Certificate", set_at("spec", "privateKey", "rotationPolicy", value="Never"), id="a key for ever"),
+        pytest.param("PodMonitor", set_at("spec", "podMetricsEndpoints", 0, "path", value="/"), id="another path"),
+        pytest.param("PodMonitor", set_at("spec", "selector", "matchLabels", value={}), id="every pod"),
         pytest.param("ConfigMap", set_at("data", "limits.json", value="{}}"), id="data changed"),
         pytest.param("ConfigMap", delete_at("data"), id="data removed"),
         pytest.param(
@@ -158,6 +216,22 @@ def test_an_edit_by_others_is_taken_back(kind: str, edit: Edit) -> None:
                      id="the controller's revision"),
         pytest.param("Service", set_at("metadata", "finalizers", value=["service.kubernetes.io/lb"]), id="finalizer"),
         pytest.param("Service", set_at("spec", "ipFamilies", value=["IPv4"]), id="what the server allocates"),
+        pytest.param("ServiceAccount", set_at("imagePullSecrets", value=[{"name": "p"}]), id="the platform's secrets"),
+        pytest.param("PersistentVolumeClaim", set_at("spec", "volumeName", value="pv-1"), id="its volume"),
+        pytest.param("PersistentVolumeClaim", set_at("spec", "storageClassName", value="fast"), id="the default class"),
+        pytest.param(
+            "PersistentVolumeClaim",
+            set_at("spec", "resources", "requests", "storage", value="10240Mi"),
+            id="the same size in other words",
+        ),
+        pytest.param("PersistentVolumeClaim", set_at("status", value={"phase": "Bound"}), id="bound"),
+        pytest.param("PodDisruptionBudget", set_at("status", value={"disruptionsAllowed": 1}), id="its status"),
+        pytest.param("NetworkPolicy", set_at("metadata", "annotations", "team", value="a"), id="an annotation"),
+        pytest.param("Certificate", set_at("status", value={"revision": 2}), id="issued again"),
+        pytest.param("Certificate", set_at("spec", "duration", value="2160h0m0s"), id="a default of cert-manager"),
+        pytest.param(
+            "PodMonitor", set_at("spec", "podMetricsEndpoints", 0, "interval", value="30s"), id="a default for scraping"
+        ),
         pytest.param("ConfigMap", set_at("metadata", "labels", "team", value="a"), id="a label"),
         pytest.param("ConfigMap", set_at("data", "more", value="x"), id="another key"),
     ],
@@ -184,7 +258,7 @@ def test_an_object_that_is_not_ours_is_not_touched(kind: str, references: list[B
     live["metadata"]["ownerReferences"] = references
     (action,) = actions(desired(kind), live)
     assert isinstance(action, Foreign)
-    assert (action.kind, action.name) == (kind, live["metadata"]["name"])
+    assert (action.kind, action.name) == (live["kind"], live["metadata"]["name"])
 
 
 @pytest.mark.parametrize(
@@ -215,18 +289,16 @@ def test_whose_an_object_is_is_said(metadata: Body, said: str) -> None:
 
 def test_the_order_is_that_of_the_desired_children() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
-    written = [
-        plan.child_key(action.manifest)[0]
-        for (action,) in plan.plan(manifests, {}, OWNER, 1)
-        if isinstance(action, Apply)
-    ]
-    assert written == list(CHILDREN)
+    chains = plan.plan(manifests, {}, OWNER, 1)
+    planned = [action for chain in chains for action in chain]
+    written = ["/".join(plan.child_key(action.manifest)) for action in planned if isinstance(action, Apply)]
+    assert written == CHILDREN
 
 
 def test_only_what_differs_is_written() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     lives = [applied(manifest) for manifest in manifests]
-    lives[1]["spec"]["replicas"] = 9
+    next(body for body in lives if body["kind"] == "Deployment")["spec"]["replicas"] = 9
     ((action,),) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER, 1)
     assert isinstance(action, Apply)
     assert action.manifest["kind"] == "Deployment"

@@ -12,6 +12,7 @@ from tests.operator.builders import Body
 OWNER = builders.uid_of("GPTService", "chat")
 SCALED: Body = {"model": "pvc://models/m", "autoscaling": {"minReplicas": 2, "maxReplicas": 4}}
 FIXED: Body = {"model": "pvc://models/m", "replicas": 3}
+HPA = "HorizontalPodAutoscaler"
 KCM = "kube-controller-manager"
 
 
@@ -36,7 +37,7 @@ def hpa(spec: Body = SCALED, **metadata: Any) -> Body:
 def steps(spec: Body, *lives: Body) -> list[str]:
     """Return what is done about the Deployment and its autoscaler, one word or two for each step."""
     decided = builders.resolved(spec)
-    desired = [manifest for manifest in render.render(decided) if manifest["kind"] not in ("ConfigMap", "Service")]
+    desired = [manifest for manifest in render.render(decided) if manifest["kind"] in ("Deployment", HPA)]
     known = {plan.child_key(body): store.observed(builders.entry(body)) for body in lives}
     chains = plan.plan(desired, known, OWNER, decided.initial_replicas)
     assert len(chains) <= 1
@@ -54,9 +55,6 @@ def told(action: Action) -> str:
             return f"set {count}" if count is not None else "let go"
         case _:
             return "foreign"
-
-
-HPA = "HorizontalPodAutoscaler"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from gptservice_operator import errors, names
 from gptservice_operator.api import conditions
+from gptservice_operator.discovery import Discovery
 from gptservice_operator.reconcile import Reconciler
 from gptservice_operator.store import Store
 from tests.operator import builders
@@ -15,8 +16,17 @@ from tests.operator.fake_cluster import FakeCluster
 
 KEY = (NAMESPACE, "chat")
 STATUS = "GPTService/status"
-CHILDREN = ["ConfigMap", "Deployment", "Service"]
-CHILD_NAMES = {"ConfigMap": "chat-limits", "Deployment": "chat", "Service": "chat"}
+CHILDREN = ["ServiceAccount", "ConfigMap", "Deployment", "Service", "Service", "NetworkPolicy"]
+"""What one replica without further wishes has, in the order in which it is written; one Service is headless."""
+CHILD_NAMES = {
+    "ServiceAccount": "chat-pods",
+    "ConfigMap": "chat-limits",
+    "Deployment": "chat",
+    "Service": "chat",
+    "NetworkPolicy": "chat",
+}
+BUDGET = "PodDisruptionBudget"
+EACH = pytest.mark.parametrize("kind", CHILD_NAMES)
 
 
 class World:
@@ -27,10 +37,12 @@ class World:
         for body in bodies:
             self.cluster.add(body)
         self.store = self.cluster.fill(Store())
+        self.discovery = Discovery()
         self.seconds = 0
 
     def reconciler(self, store: Store | None = None) -> Reconciler:
-        return Reconciler(store or self.store, self.cluster.as_cluster(), builders.config(), now=self._now)
+        cluster = self.cluster.as_cluster()
+        return Reconciler(store or self.store, cluster, builders.config(), now=self._now, discovery=self.discovery)
 
     def _now(self) -> datetime.datetime:
         self.seconds += 1
@@ -176,15 +188,17 @@ class TestEdits:
     @pytest.mark.parametrize(
         ("fields", "written"),
         [
-            pytest.param({"replicas": 3}, "Deployment", id="replicas"),
-            pytest.param({"engine": {"args": ["--seed=1"]}}, "Deployment", id="an engine argument"),
-            pytest.param({"maxInflightRequests": 9}, "ConfigMap", id="a limit that needs no restart"),
+            pytest.param({"replicas": 3}, ["Deployment", BUDGET], id="replicas, of which there was one"),
+            pytest.param({"engine": {"args": ["--seed=1"]}}, ["Deployment"], id="an engine argument"),
+            pytest.param({"maxInflightRequests": 9}, ["ConfigMap"], id="a limit that needs no restart"),
+            pytest.param({"monitoring": {"namespaces": ["obs"]}}, ["NetworkPolicy"], id="who may read metrics"),
+            pytest.param({"cache": {"size": "1Gi"}}, ["PersistentVolumeClaim", "Deployment"], id="a cache"),
         ],
     )
-    async def test_only_the_child_that_differs_is_written(self, fields: Body, written: str) -> None:
+    async def test_only_what_differs_is_written(self, fields: Body, written: list[str]) -> None:
         world = await settled()
         world.edit_spec(**fields)
-        assert await world.run_pass() == [written, STATUS]
+        assert await world.run_pass() == [*written, STATUS]
         assert world.body("GPTService")["status"]["observedGeneration"] == 2
         world.see()
         assert await world.run_pass() == []
@@ -225,6 +239,8 @@ class TestDrift:
             pytest.param("Deployment", {"spec": {"replicas": 9}}, id="scaled by hand"),
             pytest.param("Service", {"spec": {"ports": [{"port": 80, "protocol": "UDP"}]}}, id="port edited"),
             pytest.param("ConfigMap", {"data": {"limits.json": "{}}"}}, id="data changed"),
+            pytest.param("NetworkPolicy", {"spec": {"ingress": [{}]}}, id="everything opened"),
+            pytest.param("ServiceAccount", {"automountServiceAccountToken": True}, id="the account's token"),
         ],
     )
     async def test_a_foreign_edit_is_taken_back(self, kind: str, edit: Body) -> None:
@@ -235,7 +251,7 @@ class TestDrift:
         world.see()
         assert await world.run_pass() == []
 
-    @pytest.mark.parametrize("kind", CHILDREN)
+    @EACH
     async def test_a_deleted_child_is_made_again(self, kind: str) -> None:
         world = await settled()
         world.cluster.remove(kind, CHILD_NAMES[kind])
@@ -243,7 +259,7 @@ class TestDrift:
         assert await world.run_pass() == [kind]
         assert world.body(kind)
 
-    @pytest.mark.parametrize("kind", CHILDREN)
+    @EACH
     async def test_a_child_that_lost_our_label_is_recognised_and_mended(self, kind: str) -> None:
         world = await settled()
         uid = world.body(kind)["metadata"]["uid"]
@@ -263,7 +279,7 @@ class TestNamesThatAreTaken:
         body: Body = {"apiVersion": "v1", "kind": kind, "spec": {"theirs": True}}
         return {**body, "metadata": {"name": CHILD_NAMES[kind], "namespace": NAMESPACE, "uid": "theirs", **metadata}}
 
-    @pytest.mark.parametrize("kind", CHILDREN)
+    @EACH
     @pytest.mark.parametrize(
         "metadata",
         [
@@ -277,7 +293,9 @@ class TestNamesThatAreTaken:
         world = World(builders.service(), foreign)
         before = world.body(kind)
         written = await world.failing_pass(errors.Conflict)
-        assert written == [*(child for child in CHILDREN if child != kind), STATUS]
+        others = list(CHILDREN)
+        others.remove(kind)
+        assert written == [*others, STATUS]
         assert world.body(kind) == before
         assert world.condition("Accepted")["reason"] == "NameConflict"
         assert f"{kind} {CHILD_NAMES[kind]}" in world.condition("Accepted")["message"]
@@ -297,7 +315,7 @@ class TestNamesThatAreTaken:
 
 class TestFailures:
     @pytest.mark.parametrize("verb", ["get", "apply"])
-    @pytest.mark.parametrize("kind", CHILDREN)
+    @EACH
     async def test_one_child_s_failure_does_not_stop_the_others(self, kind: str, verb: str) -> None:
         world = World(builders.service())
         world.cluster.failures[verb, kind] = errors.Transient("no answer")
@@ -319,7 +337,7 @@ class TestFailures:
     ) -> None:
         world = World(builders.service())
         world.cluster.failures["apply", "Deployment"] = error
-        assert await world.failing_pass(type(error)) == ["ConfigMap", "Service", STATUS]
+        assert await world.failing_pass(type(error)) == [*(kind for kind in CHILDREN if kind != "Deployment"), STATUS]
         assert world.condition("Ready")["reason"] == reason
         assert str(error) in world.condition("Ready")["message"]
         assert world.condition("Accepted")["status"] == accepted
@@ -339,7 +357,7 @@ class TestFailures:
         world = await settled()
         world.edit_spec(replicas=2)
         world.cluster.failures["apply", "Deployment"] = errors.Invalid("apply Deployment: spec.x: is invalid")
-        assert await world.failing_pass(errors.Invalid) == [STATUS]
+        assert await world.failing_pass(errors.Invalid) == [BUDGET, STATUS]
         assert world.condition("Ready")["reason"] == "ChildRejected"
         assert "spec.x: is invalid" in world.condition("Ready")["message"]
         assert world.condition("Accepted")["status"] == "True"
@@ -381,7 +399,7 @@ class TestFailures:
 
 
 class TestStaleKnowledge:
-    @pytest.mark.parametrize("kind", CHILDREN)
+    @EACH
     async def test_a_child_deleted_without_a_word_is_made_again_by_the_retry(self, kind: str) -> None:
         world = await settled()
         world.cluster.remove(kind, CHILD_NAMES[kind])
@@ -397,13 +415,13 @@ class TestStaleKnowledge:
         taken["metadata"] |= {"uid": "theirs", "ownerReferences": []}
         world.edit_spec(replicas=2)
         world.forget("Deployment", "chat")
-        assert await world.failing_pass(errors.Conflict) == [STATUS]
+        assert await world.failing_pass(errors.Conflict) == [BUDGET, STATUS]
         assert world.body("Deployment")["metadata"]["uid"] == "theirs"
         assert world.body("Deployment")["spec"]["replicas"] == 1
 
     async def test_no_child_is_made_for_a_service_that_is_gone(self) -> None:
         world = await settled()
-        for kind in CHILDREN:
+        for kind in CHILD_NAMES:
             world.cluster.remove(kind, CHILD_NAMES[kind])
             world.see(lost=kind)
         world.cluster.remove("GPTService", "chat")
@@ -466,5 +484,5 @@ async def test_status_is_of_the_spec_that_the_pass_began_with() -> None:
     assert world.body("GPTService")["status"]["observedGeneration"] == 1
     assert world.body("Deployment")["spec"]["replicas"] == 1
     world.see()
-    assert await world.run_pass() == ["Deployment", STATUS]
+    assert await world.run_pass() == ["Deployment", BUDGET, STATUS]
     assert world.body("GPTService")["status"]["observedGeneration"] == 2

@@ -314,7 +314,7 @@ class TestExposure:
     def test_what_is_built_in(self) -> None:
         outcome = resolved(spec())
         assert (outcome.exposure.type, outcome.exposure.port, outcome.exposure.annotations) == ("ClusterIP", 80, {})
-        assert outcome.pod.service_account_name == "default"
+        assert outcome.pod.service_account_name == "chat-pods"
 
     def test_the_user_s_fields_without_reserved_keys(self) -> None:
         outcome = resolved(

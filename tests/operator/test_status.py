@@ -274,7 +274,7 @@ class TestWhereItIsServed:
     def test_the_endpoint_is_the_child_service(self, name: str, endpoint: str) -> None:
         decided = builders.resolved(SPEC, name=name)
         assert status.endpoint(decided) == endpoint
-        (manifest,) = [child for child in render.render(decided) if child["kind"] == "Service"]
+        manifest = render.service.render_service(decided)
         assert endpoint.startswith(f"http://{manifest['metadata']['name']}.")
         assert endpoint.endswith(f":{manifest['spec']['ports'][0]['port']}")
 

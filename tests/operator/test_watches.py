@@ -1,5 +1,6 @@
 """The session that tells when one of kopf's watches begins."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from gptservice_operator import watches
 from gptservice_operator.api import kinds
 from gptservice_operator.watches import login_traced
 from tests.operator.conftest import TOKEN, Kubeconfig
@@ -20,7 +22,8 @@ LOGIN: dict[str, Any] = {"logger": logging.getLogger("test"), "settings": kopf.O
 
 
 async def answer(request: web.Request) -> web.Response:
-    return web.json_response({"authorization": request.headers.get("Authorization")})
+    status = int(request.query.get("answer", "200"))
+    return web.json_response({"authorization": request.headers.get("Authorization")}, status=status)
 
 
 @pytest.fixture
@@ -36,9 +39,13 @@ class Session:
 
     def __init__(self) -> None:
         self.told: list[kinds.Kind] = []
-        info = login_traced(self.told.append, **LOGIN)
+        self.scans = 0
+        info = login_traced(self.told.append, self.scan, **LOGIN)
         assert info is not None
         self.info = info
+
+    async def scan(self) -> None:
+        self.scans += 1
 
     @property
     def http(self) -> aiohttp.ClientSession:
@@ -84,9 +91,45 @@ async def test_nothing_else_is_told(session: Session, method: str, path: str) ->
     assert session.told == []
 
 
+@pytest.mark.parametrize(
+    ("path", "scans"), [("/apis", 1), ("/apis/apps/v1", 0), ("/api", 0)], ids=["a scan", "a part of one", "old kinds"]
+)
+async def test_a_look_at_which_kinds_there_are_is_told_before(session: Session, path: str, scans: int) -> None:
+    await session.ask("GET", path)
+    assert session.scans == scans
+
+
+class TestAKindThatIsGone:
+    """kopf ends the process by the news, unless it hears of the CRD's deletion first and drops the watch."""
+
+    @pytest.mark.parametrize("kind", kinds.OPTIONAL, ids=lambda kind: kind.name)
+    async def test_the_news_is_held_back_until_the_watch_is_dropped(self, session: Session, kind: kinds.Kind) -> None:
+        asking = asyncio.create_task(session.ask("GET", f"{kind.path()}?watch=true&answer=404"))
+        await asyncio.wait([asking], timeout=0.3)
+        assert not asking.done()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    async def test_it_arrives_in_the_end_and_is_no_watch_that_begins(
+        self, session: Session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watches, "GONE_SECONDS", 0.01)
+        assert await session.ask("GET", f"{kinds.CERTIFICATE.path()}?answer=404")
+        assert session.told == []
+
+    async def test_of_every_other_kind_it_arrives_at_once(self, session: Session) -> None:
+        async with asyncio.timeout(watches.GONE_SECONDS / 2):
+            await session.ask("GET", f"{kinds.POD.path()}?watch=true&answer=404")
+
+
+async def no_scan() -> None:
+    pass
+
+
 async def test_without_credentials_there_is_no_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """kopf then says so itself."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert login_traced(lambda _: None, **LOGIN) is None
+    assert login_traced(lambda _: None, no_scan, **LOGIN) is None

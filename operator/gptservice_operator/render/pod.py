@@ -170,7 +170,7 @@ def _keys_mount(resolved: Resolved) -> list[dict[str, Any]]:
 
 def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = [
-        {"name": "cache", "emptyDir": {"sizeLimit": _SCRATCH_SIZE}},
+        _cache_volume(resolved),
         {
             "name": "limits",
             "configMap": {"name": names.limits_config_map(resolved.name), "defaultMode": 0o444},
@@ -186,6 +186,13 @@ def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
         claim = {"claimName": resolved.source.claim, "readOnly": True}
         volumes.append({"name": "source", "persistentVolumeClaim": claim})
     return volumes
+
+
+def _cache_volume(resolved: Resolved) -> dict[str, Any]:
+    claim = resolved.companions.cache_claim_name
+    if claim is None:
+        return {"name": "cache", "emptyDir": {"sizeLimit": _SCRATCH_SIZE}}
+    return {"name": "cache", "persistentVolumeClaim": {"claimName": claim}}
 
 
 def _scheduling(resolved: Resolved) -> dict[str, Any]:

@@ -55,6 +55,42 @@ class PodDetails:
     image_pull_secrets: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheClaim:
+    """A PersistentVolumeClaim of ours for the cache. ``size`` is never below that of the live one."""
+
+    size: str
+    storage_class_name: str | None
+    access_modes: tuple[str, ...]
+    """In alphabetical order: the API server takes another order for a change, which it refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """The cert-manager issuer of the service's certificate."""
+
+    name: str
+    kind: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Companions:
+    """What is there beside the pods, the Service and the limits; what is not wanted is None or False."""
+
+    makes_service_account: bool
+    has_disruption_budget: bool
+    scrapers: tuple[str, ...] | None
+    """Namespaces that may reach the pods' metrics; None means that there is no NetworkPolicy at all."""
+    cache_claim_name: str | None
+    """The claim at the cache's path, ours or the user's; None means a volume of the node's disk."""
+    cache_claim: CacheClaim | None
+    issuer: Issuer | None
+    """Who issues a certificate; None also where the cluster has no cert-manager."""
+    has_pod_monitor: bool
+    warnings: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Exposure:
     """The Kubernetes Service; reserved annotations are left out already."""
@@ -101,6 +137,7 @@ class Resolved:
     exposure: Exposure
     api_keys: ApiKeys | None
     """None if nobody is asked for a key."""
+    companions: Companions
     startup_timeout_seconds: int
     drain_timeout_seconds: int
     fs_group: int | None

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gptservice_operator.render import pod
+from gptservice_operator.render.persistent_volume_claim import render_persistent_volume_claim
 from gptservice_runtime import contract
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -77,7 +78,9 @@ class TestPodSecurity:
         assert writable == {contract.CACHE_ROOT, contract.TEMPORARY_ROOT, contract.SHARED_MEMORY_ROOT}
         volumes = {volume["name"]: volume for volume in spec["volumes"]}
         for path in writable:
-            assert "sizeLimit" in volumes[mounts[path]["name"]]["emptyDir"], f"{path} could fill the node's disk"
+            volume = volumes[mounts[path]["name"]]
+            bounded = "persistentVolumeClaim" in volume or "sizeLimit" in volume["emptyDir"]
+            assert bounded, f"{path} could fill the node's disk"
         assert {mount["name"] for container in [*spec["initContainers"], *spec["containers"]]
                 for mount in container["volumeMounts"]} == set(volumes)  # fmt: skip
 
@@ -163,6 +166,42 @@ class TestContract:
         for container in (spec["initContainers"][0], spec["containers"][0]):
             (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "source"]
             assert mount == {"name": "source", "mountPath": "/models/source", "readOnly": True}
+
+    @pytest.mark.parametrize(
+        ("cache", "volume"),
+        [
+            pytest.param(None, {"emptyDir": {"sizeLimit": "4Gi"}}, id="the node's disk"),
+            pytest.param({}, {"emptyDir": {"sizeLimit": "4Gi"}}, id="nothing said"),
+            pytest.param(
+                {"persistentVolumeClaim": {"claimName": "weights"}},
+                {"persistentVolumeClaim": {"claimName": "weights"}},
+                id="the user's claim",
+            ),
+        ],
+    )
+    def test_where_the_cache_is(self, cache: Body | None, volume: Body) -> None:
+        (found,) = [
+            v for v in template_spec({"cache": cache} if cache is not None else {})["volumes"] if v["name"] == "cache"
+        ]
+        assert found == {"name": "cache", **volume}
+
+    def test_the_cache_is_on_the_claim_that_is_made_for_it(self) -> None:
+        decided = builders.resolved({"model": "pvc://models/m", "cache": {"size": "10Gi"}})
+        claim = render_persistent_volume_claim(decided)
+        assert claim is not None
+        spec = pod.render_pod_template(decided)["spec"]
+        (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "cache"]
+        assert volume["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+        assert spec["securityContext"]["fsGroup"] == 65532, "or a fresh volume could not be written to"
+        (mount,) = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == "cache"]
+        assert mount == {"name": "cache", "mountPath": contract.CACHE_ROOT}
+
+    @pytest.mark.parametrize(("named", "used"), [(None, "chat-pods"), ("serving", "serving")])
+    def test_the_account(self, named: str | None, used: str) -> None:
+        spec = template_spec({"serviceAccountName": named, "imagePullSecrets": [{"name": "registry"}]})
+        assert spec["serviceAccountName"] == used
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["imagePullSecrets"] == [{"name": "registry"}]
 
     def test_a_model_in_the_image_needs_no_claim(self) -> None:
         spec = template_spec({"model": "file:///opt/m"})

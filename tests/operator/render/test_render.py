@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import names, render
+from gptservice_operator import names, plan, render
+from gptservice_operator.api import kinds
 from tests.operator import builders
 from tests.operator.builders import Body
 from tests.operator.golden_cases import CASES
@@ -19,8 +20,34 @@ def empty_parts(value: Any, path: str = "") -> list[str]:
     return [found for step, inner in builders.steps(value) for found in empty_parts(inner, path + step)]
 
 
-def test_the_order_is_config_map_deployment_service() -> None:
-    assert [manifest["kind"] for manifest in CASES["minimal"].manifests()] == ["ConfigMap", "Deployment", "Service"]
+@EVERY_CASE
+def test_the_order_is_that_of_the_kinds(case: str) -> None:
+    order = [kind.name for kind in kinds.CHILDREN]
+    places = [order.index(manifest["kind"]) for manifest in CASES[case].manifests()]
+    assert places == sorted(places)
+
+
+@EVERY_CASE
+def test_no_two_children_are_one(case: str) -> None:
+    keys = [plan.child_key(manifest) for manifest in CASES[case].manifests()]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_service_without_wishes_has_what_makes_it_safe() -> None:
+    found = [plan.child_key(manifest) for manifest in CASES["minimal"].manifests()]
+    assert found == [
+        ("ServiceAccount", "chat-pods"),
+        ("ConfigMap", "chat-limits"),
+        ("Deployment", "chat"),
+        ("Service", "chat"),
+        ("Service", "chat-pods"),
+        ("NetworkPolicy", "chat"),
+    ]
+
+
+def test_everything_around_the_pods_can_be_left_out() -> None:
+    found = [manifest["kind"] for manifest in CASES["nothing-around"].manifests()]
+    assert found == ["ConfigMap", "Deployment", "Service", "Service"]
 
 
 @EVERY_CASE
@@ -57,6 +84,10 @@ def test_rendering_twice_gives_the_same(case: str) -> None:
         pytest.param({"replicas": 1}, {"replicas": 3}, id="replicas"),
         pytest.param({}, {"maxInflightRequests": 8}, id="a limit"),
         pytest.param({"upgradeStrategy": "RollingUpdate"}, {"upgradeStrategy": "Recreate"}, id="the strategy"),
+        pytest.param({"cache": {"size": "1Gi"}}, {"cache": {"size": "2Gi"}}, id="a larger cache"),
+        pytest.param({}, {"networkPolicy": {"disabled": True}}, id="the network policy"),
+        pytest.param({}, {"monitoring": {"namespaces": ["obs"]}}, id="who may read metrics"),
+        pytest.param({}, {"disruptionBudget": {"disabled": True}}, id="the disruption budget"),
     ],
 )
 def test_an_edit_that_shapes_no_pod_restarts_none(before: Body, after: Body) -> None:

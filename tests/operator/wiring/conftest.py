@@ -11,6 +11,8 @@ import kopf
 import pytest
 
 from gptservice_operator import app as app_module
+from gptservice_operator import discovery
+from gptservice_operator.api import kinds
 from gptservice_operator.app import App
 from gptservice_operator.cluster import Cluster
 from gptservice_operator.config import Config
@@ -43,7 +45,7 @@ Run = Callable[..., AbstractAsyncContextManager[Operator]]
 
 @pytest.fixture
 async def api() -> AsyncIterator[FakeApi]:
-    async with FakeApi().serving() as serving:
+    async with FakeApi(served=set(kinds.OPTIONAL)).serving() as serving:
         yield serving
 
 
@@ -66,6 +68,7 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
         settings.process.ultimate_exiting_timeout = None
         return settings
 
+    monkeypatch.setattr(discovery, "SETTLE_SECONDS", 0.1)
     monkeypatch.setattr(app_module, "build_app", remembering)
     monkeypatch.setattr(app_module, "build_settings", patient)
 

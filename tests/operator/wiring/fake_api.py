@@ -26,7 +26,7 @@ SCANNED = (
     Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False),
     Kind("v1", "Namespace", "namespaces", namespaced=False),
 )
-SCANNED_PATHS = {kind.path() for kind in SCANNED}
+SCANNED_BY_PATH = {kind.path(): kind for kind in SCANNED}
 PAGE = 2
 """Objects in a page of a list, whatever the client asks for."""
 
@@ -122,6 +122,29 @@ class FakeApi(FakeCluster):
         async with self._changed:
             await self._changed.wait_for(lambda: self._cuts > cuts)
 
+    async def install(self, kind: Kind) -> None:
+        """Bring a kind to the cluster, as a CRD that is applied does."""
+        self.served.add(kind)
+        await self.tell_of_crd("ADDED", kind)
+
+    def drop(self, kind: Kind) -> None:
+        """Serve a kind and all its objects no more, as when its CRD is deleted; that is told by `tell_of_crd`."""
+        self.served.discard(kind)
+        for key in [key for key in self.objects if key[0] == kind.name]:
+            self.remove(kind.name, key[2])
+
+    async def tell_of_crd(self, change: str, kind: Kind) -> None:
+        """Tell the watch of CRDs, and the others, what has changed."""
+        self.version += 1
+        group = kind.api_version.partition("/")[0]
+        metadata = {"name": f"{kind.plural}.{group}", "uid": kind.plural, "resourceVersion": str(self.version)}
+        body: Body = {"metadata": metadata, "spec": {"group": group}}
+        self.history.append(Event(self.version, change, SCANNED[0].name, body))
+        await self.tell()
+
+    def has(self, kind: Kind) -> bool:
+        return kind in self.served or kind not in kinds.OPTIONAL
+
     # --- what clients see -----------------------------------------------------------------------
 
     @asynccontextmanager
@@ -156,17 +179,28 @@ class FakeApi(FakeCluster):
         return response
 
     async def _discovery(self, request: web.Request) -> web.Response:
-        return _json({"kind": "APIVersions", "versions": ["v1"]} if request.path == "/api" else _groups())
+        return _json({"kind": "APIVersions", "versions": ["v1"]} if request.path == "/api" else self._groups())
+
+    def _groups(self) -> Body:
+        served = {kind.api_version for kind in (*kinds.WATCHED, *SCANNED) if "/" in kind.api_version and self.has(kind)}
+        pairs = [(name, *name.split("/")) for name in sorted(served)]
+        versions = [(group, {"groupVersion": name, "version": version}) for name, group, version in pairs]
+        groups = [{"name": group, "versions": [version], "preferredVersion": version} for group, version in versions]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     async def _resources(self, request: web.Request) -> web.Response:
         version = request.path.removeprefix("/apis/").removeprefix("/api/")
-        found = [_resource(kind) for kind in (*kinds.WATCHED, *SCANNED) if kind.api_version == version]
+        found = [_resource(k) for k in (*kinds.WATCHED, *SCANNED) if k.api_version == version and self.has(k)]
+        if not found:
+            return _json({"kind": "Status", "code": 404, "message": "the server could not find the resource"}, 404)
         return _json({"kind": "APIResourceList", "groupVersion": version, "resources": found})
 
     async def _object(self, request: web.Request) -> web.StreamResponse:
         if "watch" in request.query and request.path in self.forbidden:
             return _json({"kind": "Status", "code": 403, "message": f"{request.path} is forbidden"}, 403)
-        if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_PATHS):
+        if request.path in BY_PATH and not self.has(BY_PATH[request.path]):
+            return _json({"kind": "Status", "code": 404, "message": "the server could not find the resource"}, 404)
+        if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_BY_PATH):
             return await (self._watch(request) if "watch" in request.query else self._list(request))
         if request.method == "POST" and request.path == kinds.SECRET.path(builders.NAMESPACE):
             made = await self.create(await request.json())
@@ -219,7 +253,8 @@ class FakeApi(FakeCluster):
         return _json({**header, "metadata": metadata, "items": page})
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
-        kind, selector = BY_PATH.get(request.path), request.query.get("labelSelector")
+        kind = BY_PATH.get(request.path) or SCANNED_BY_PATH.get(request.path)
+        selector = request.query.get("labelSelector")
         seen, cuts = int(request.query["resourceVersion"]), self._cuts
         response = web.StreamResponse()
         await response.prepare(request)
@@ -250,13 +285,6 @@ def _matches(body: Body, selector: str | None) -> bool:
 def _as_item(kind: Kind, body: Body) -> Body:
     """Items of a built-in kind's list come without apiVersion and kind."""
     return body if kind in kinds.OWN else {key: body[key] for key in body if key not in ("apiVersion", "kind")}
-
-
-def _groups() -> Body:
-    found = sorted({kind.api_version for kind in (*kinds.WATCHED, *SCANNED) if "/" in kind.api_version})
-    versions = [(name.partition("/")[0], {"groupVersion": name, "version": name.partition("/")[2]}) for name in found]
-    groups = [{"name": group, "versions": [version], "preferredVersion": version} for group, version in versions]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def _resource(kind: Kind) -> Body:

@@ -10,7 +10,8 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, names
+from gptservice_operator import errors, names, plan, render
+from gptservice_operator.api import kinds
 from gptservice_operator.queue import Queue
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body
@@ -21,11 +22,11 @@ pytestmark = pytest.mark.wiring
 
 PROBE_SECONDS = 10.0
 """A kubelet waits for less."""
-CHILDREN = {("ConfigMap", "chat-limits"), ("Deployment", "chat"), ("Service", "chat")}
+CHILDREN = {plan.child_key(manifest) for manifest in render.render(builders.resolved(seen=builders.EVERYTHING_SERVED))}
 
 
 def children(api: FakeApi) -> set[tuple[str, str]]:
-    return {(kind, name) for kind, _, name in api.objects if kind in ("ConfigMap", "Deployment", "Service")}
+    return {(kind, name) for kind, _, name in api.objects if kind in {child.name for child in kinds.CHILDREN}}
 
 
 def status(api: FakeApi, name: str = "chat") -> Body:

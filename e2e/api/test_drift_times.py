@@ -38,6 +38,10 @@ EDITS: dict[tuple[str, str], Object] = {
     ("Service", "gpt"): {"spec": {"selector": {"tier": "none"}}},
     ("ConfigMap", "gpt-limits"): {"data": {"limits.json": "{}x"}},
     ("HorizontalPodAutoscaler", "gpt"): {"spec": {"maxReplicas": 9}},
+    ("ServiceAccount", "gpt-pods"): {"automountServiceAccountToken": True},
+    ("Service", "gpt-pods"): {"spec": {"publishNotReadyAddresses": True}},
+    ("PodDisruptionBudget", "gpt"): {"spec": {"maxUnavailable": 3}},
+    ("NetworkPolicy", "gpt"): {"spec": {"ingress": [{}]}},
 }
 DAMAGES = [Damage(*key, edit) for key, change in EDITS.items() for edit in (change, None)]
 
@@ -50,7 +54,7 @@ def test_every_child_is_repaired_and_what_is_not_ours_is_left(
     record_property: Callable[[str, object], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    kube.apply(service(replicas=3, autoscaling={"minReplicas": 1, "maxReplicas": 4}), namespace)
+    kube.apply(service(replicas=3, autoscaling={"minReplicas": 2, "maxReplicas": 4}), namespace)
     observer.wait_rolled("gpt", lambda deployment: deployment["spec"]["replicas"] == 3, "3 replicas")
     seconds = [repaired(kube, observer, damage) for damage in itertools.islice(itertools.cycle(DAMAGES), TRIES)]
     p50, p99 = statistics.median(seconds), statistics.quantiles(seconds, n=100)[98]

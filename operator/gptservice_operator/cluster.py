@@ -113,6 +113,14 @@ class Cluster:
         path = kind.path(metadata["namespace"], metadata["name"])
         return await self._apply(kind, path, body, manager)
 
+    async def delete(self, kind: kinds.Kind, namespace: str, name: str, uid: str) -> None:
+        """Delete the object of that UID, and what it owns after it. One that is gone, or was replaced, is fine."""
+        body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            await self._call("DELETE", kind, kind.path(namespace, name), body=body, verb="delete")
+        except (errors.Absent, errors.Conflict):
+            return
+
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         """Apply a GPTService's status."""
         kind = kinds.GPT_SERVICE

@@ -13,6 +13,12 @@ MANAGER = "gptservice-operator"
 APPLIED_HASH = f"{kinds.GROUP}/applied-hash"
 """Annotation of a child: hash of the manifest that was last applied."""
 
+REVISION = f"{kinds.GROUP}/revision"
+"""Label of a pod, a pod template and a ControllerRevision: the key of the revision."""
+
+RERENDER = f"{kinds.GROUP}/rerender"
+"""Annotation of a GPTService: another value has its pod template rendered anew."""
+
 FINALIZER = f"{kinds.GROUP}/unused"
 """A name that nobody sets; kopf would otherwise strip its default finalizer from other operators' objects."""
 
@@ -66,6 +72,11 @@ def deployment(service_name: str) -> str:
 def k8s_service(service_name: str) -> str:
     """Return the Kubernetes Service's name."""
     return child(service_name)
+
+
+def controller_revision(service_name: str, key: str) -> str:
+    """Return the name of the ControllerRevision that keeps the revision of this key."""
+    return child(service_name, f"-{key}")
 
 
 def limits_config_map(service_name: str) -> str:

@@ -31,7 +31,21 @@ class Foreign:
     name: str
 
 
-Action = Apply | Foreign
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the object of that UID, and only that."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+Action = Apply | Foreign | Delete
+
+
+def concerns(action: Action, kind: str) -> bool:
+    """Return whether an action writes an object of a kind."""
+    return isinstance(action, Apply) and action.manifest["kind"] == kind
 
 
 def child_key(manifest: Mapping[str, Any]) -> ChildKey:
@@ -74,6 +88,13 @@ def _is_as_wanted(manifest: Manifest, live: Mapping[str, Any]) -> bool:
 
     The hash finds what has left the manifest since; containment finds what others have changed.
     """
-    recorded = section(live, "metadata", "annotations").get(names.APPLIED_HASH)
-    wanted = manifest["metadata"]["annotations"][names.APPLIED_HASH]
-    return bool(recorded == wanted) and contained.contains(live, manifest)
+    return _recorded(live) == _recorded(manifest) and contained.contains(live, manifest)
+
+
+def was_applied(manifest: Manifest, live: Mapping[str, Any]) -> bool:
+    """Return whether exactly this manifest was applied last to a live object, whatever others did to it since."""
+    return _recorded(live) == _recorded(with_hash(manifest))
+
+
+def _recorded(body: Mapping[str, Any]) -> str | None:
+    return section(body, "metadata", "annotations").get(names.APPLIED_HASH)

@@ -1,17 +1,19 @@
 """One pass over one GPTService: snapshot, resolve, render, plan, write, report."""
 
+import dataclasses
 import datetime
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import errors, extract, names, observe, parse, plan, render, resolve, status, wording
+from . import decide, errors, extract, names, observe, plan, stability, status, wording
 from .api import conditions, kinds
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
+from .decide import Decision
 from .extract import Key
-from .render.resolved import Refusal, Resolved
+from .render.resolved import Resolved
 from .skew import Skew
 from .store import Snapshot, Store
 
@@ -45,28 +47,46 @@ class Reconciler:
         snapshot = self.store.snapshot(key)
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
             return None
-        resolved = _decide(snapshot, self.config)
-        failures: list[errors.OperatorError] = []
-        if isinstance(resolved, Resolved):
-            failures = await self._write_children(resolved, snapshot)
-        await self._write_status(key, snapshot, resolved, failures)
+        decision, view = await self._look(snapshot)
+        failures = await self._write_children(decision, view) if view is not None else []
+        again = await self._write_status(key, snapshot, decision, failures)
         _raise_unless_settled(failures)
-        return None
+        return again
 
-    async def _write_children(self, resolved: Resolved, snapshot: Snapshot) -> list[errors.OperatorError]:
-        """Write what differs. The failure of one child does not stop the others."""
-        desired = render.render(resolved)
-        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved.uid)
+    async def _look(self, snapshot: Snapshot) -> tuple[Decision, observe.View | None]:
+        """Decide, and look at the children; None instead of a view if the service is refused."""
+        decision = decide.decide(snapshot, self.config)
+        if not isinstance(decision.resolved, Resolved):
+            return decision, None
+        uid = decision.resolved.uid
+        view = await observe.complete(self.cluster, self.store, decision.desired, snapshot.children, uid)
+        found = view.observed.get(decision.revision)
+        if found is not None and not decision.is_kept:
+            # There after all, but the watches do not show it: its label is gone.
+            children = {**snapshot.children, decision.revision: found}
+            decision = decide.decide(dataclasses.replace(snapshot, children=children), self.config)
+        return decision, view
+
+    async def _write_children(self, decision: Decision, view: observe.View) -> list[errors.OperatorError]:
+        """Write what differs. The failure of one child does not stop the others; only the Deployment waits until the
+        revision that it is to run is kept.
+        """
+        resolved = decision.resolved
+        if not isinstance(resolved, Resolved):
+            return []
         try:
             if view.absent and not await self._is_live(resolved):
                 return []
         except errors.OperatorError as error:
             return [error]
-        failures = list(view.unknown.values())
-        seen = [manifest for manifest in desired if plan.child_key(manifest) not in view.unknown]
-        for action in plan.plan(seen, view.observed, resolved.uid):
+        failures, is_kept = list(view.unknown.values()), decision.is_kept
+        seen = [manifest for manifest in decision.desired if plan.child_key(manifest) not in view.unknown]
+        for action in [*plan.plan(seen, view.observed, resolved.uid), *decision.expired]:
+            if not is_kept and plan.concerns(action, kinds.DEPLOYMENT.name):
+                continue
             try:
-                await self._write(action)
+                await self._write(action, resolved.namespace)
+                is_kept = is_kept or plan.concerns(action, kinds.CONTROLLER_REVISION.name)
             except errors.Absent:
                 pass  # the namespace is being deleted, and the service with it
             except errors.OperatorError as error:
@@ -79,9 +99,12 @@ class Reconciler:
             self.store.discard((kinds.GPT_SERVICE.name, resolved.namespace, resolved.name), resolved.uid)
         return live
 
-    async def _write(self, action: plan.Action) -> None:
+    async def _write(self, action: plan.Action, namespace: str) -> None:
         if isinstance(action, plan.Foreign):
             raise NameTakenError(f"{action.kind} {action.name} exists and belongs to somebody else")
+        if isinstance(action, plan.Delete):
+            await self._delete(action, namespace)
+            return
         manifest = action.manifest
         kind = kinds.BY_NAME[manifest["kind"]]
         try:
@@ -97,36 +120,54 @@ class Reconciler:
         self.store.put(extract.entry(kind, live))
         logger.info("%s/%s: applied %s", manifest["metadata"]["namespace"], manifest["metadata"]["name"], kind.name)
 
+    async def _delete(self, action: plan.Delete, namespace: str) -> None:
+        kind = kinds.BY_NAME[action.kind]
+        await self.cluster.delete(kind, namespace, action.name, action.uid)
+        self.store.discard((kind.name, namespace, action.name), action.uid)
+        logger.info("%s/%s: deleted %s", namespace, action.name, kind.name)
+
     async def _write_status(
-        self,
-        key: Key,
-        begun: Snapshot,
-        resolved: Resolved | Refusal,
-        failures: Sequence[errors.OperatorError],
-    ) -> None:
-        """Report on the spec that the pass began with, and on the children as they are after its writes."""
+        self, key: Key, begun: Snapshot, decision: Decision, failures: Sequence[errors.OperatorError]
+    ) -> float | None:
+        """Report on the spec that the pass began with, and on the children as they are after its writes.
+
+        Returns:
+            Seconds after which the status may be another, though nothing happens.
+        """
         latest = self.store.snapshot(key)
         if latest is None:
-            return
+            return None
         metadata = begun.service["metadata"]
         deployment = latest.children.get((kinds.DEPLOYMENT.name, names.deployment(metadata["name"])))
         facts = status.Facts(
             service=begun.service,
-            resolved=resolved,
+            resolved=decision.resolved,
             failure=_cause(failures),
             deployment=deployment.body if deployment and deployment.controller_uid == metadata["uid"] else None,
             pods=latest.pods,
-            warnings=self.skew.warnings(),
+            warnings=[*decision.warnings, *self.skew.warnings()],
+            effective=decision.effective,
         )
-        wanted = self.skew.storable(status.compute(facts, self.now().strftime("%Y-%m-%dT%H:%M:%SZ")))
+        now = self.now()
+        proof = stability.prove(
+            begun.service,
+            latest.children,
+            latest.pods,
+            rolled_out=facts.deployment if status.is_complete(facts) else None,
+            now=now,
+            period=self.config.stable_seconds,
+        )
+        facts = dataclasses.replace(facts, stable_revision=proof.name)
+        wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
-            return
+            return proof.seconds_left
         try:
             namespace, name = key
             live = await self.cluster.apply_status(namespace=namespace, name=name, uid=metadata["uid"], status=wanted)
         except (errors.Absent, errors.Conflict):
-            return  # deleted, or made again under the same name, since the pass began: that is another event
+            return None  # deleted, or made again under the same name, since the pass began: that is another event
         self.store.put(extract.entry(kinds.GPT_SERVICE, live))
+        return proof.seconds_left
 
 
 class StaleChildError(errors.Transient):
@@ -139,13 +180,6 @@ class ChildRejectedError(errors.Invalid):
 
 class NameTakenError(errors.Conflict):
     """A child's name is taken by an object that is not ours."""
-
-
-def _decide(snapshot: Snapshot, config: Config) -> Resolved | Refusal:
-    spec = parse.parse(snapshot.service)
-    if isinstance(spec, Refusal):
-        return spec
-    return resolve.resolve(snapshot.service, spec, snapshot.models, config)
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:

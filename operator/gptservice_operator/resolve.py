@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import advice, names, reserved
+from . import advice, names, reserved, revisions
 from .api import conditions, v1
 from .api.conditions import Reason
 from .api.engine import Gpu, Resources
@@ -16,7 +16,7 @@ from .api.rollout import is_zero
 from .api.scheduling import Scheduling
 from .config import Config
 from .parse import explain
-from .render.resolved import Exposure, PodDetails, Refusal, Resolved, ResolvedGpu, ResolvedRollout, Source
+from .render.resolved import Exposure, Origin, PodDetails, Refusal, Resolved, ResolvedGpu, ResolvedRollout, Source
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 DEFAULT_SERVICE_ACCOUNT = "default"
@@ -71,6 +71,7 @@ def _resolve(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
+        origin=_origin(body, spec, models),
         source=_source(uri, "spec.model" if entry is None else f"GPTModel {_model_name(spec)}: spec.uri"),
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
@@ -93,6 +94,12 @@ def _resolve(
         fs_group=config.fs_group,
         warnings=(*advice.of_service(body), *_catalogue_warnings(spec, models)),
     )
+
+
+def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> Origin:
+    name = _model_name(spec)
+    model = {"name": name, "spec": models[name].get("spec") or {}} if name is not None else None
+    return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
 
 
 def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:

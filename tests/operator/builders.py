@@ -97,6 +97,7 @@ def steps(value: Any) -> list[tuple[str, Any]]:
 
 _SERVER_DEFAULTS: dict[str, Body] = {
     "ConfigMap": {},
+    "ControllerRevision": {},
     "Deployment": {
         "spec": {
             "template": {

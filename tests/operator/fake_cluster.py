@@ -1,6 +1,7 @@
 """A cluster in memory: what passes read and write, with what an API server adds, refuses and loses."""
 
 import copy
+import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -99,13 +100,24 @@ class FakeCluster:
         old = self.objects.get(key)
         if uid is not None and (old is None or old["metadata"]["uid"] != uid):
             raise errors.Conflict(f"apply {kind}: Precondition failed: UID in precondition: {uid}")
-        self.writes.append(Write(kind, name, uid, dict(manifest)))
+        if old is not None and kind == "ControllerRevision" and old["data"] != manifest["data"]:
+            raise errors.Invalid(f"apply {kind}: {name} is invalid: data: Forbidden: field is immutable")
+        self.writes.append(Write(kind, name, uid, json.loads(json.dumps(manifest))))
         self.made += old is None
         new_uid = old["metadata"]["uid"] if old else f"{kind}-{name}-{self.made}"
         new = builders.live(manifest, uid=new_uid, version=self.version + 1, old=old)
         if old is not None and _without_version(old) == _without_version(new):
             return copy.deepcopy(old)
         return copy.deepcopy(self.add(new))
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
+        self._may_fail("delete", kind)
+        old = self.objects.get((kind.name, namespace, name))
+        if old is None or old["metadata"]["uid"] != uid:
+            return
+        self.writes.append(Write(f"-{kind.name}", name, uid, {}))
+        self.version += 1
+        del self.objects[kind.name, namespace, name]
 
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         self._may_fail("status", kinds.GPT_SERVICE)

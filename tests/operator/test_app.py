@@ -209,7 +209,7 @@ class TestRunning:
 
     def test_a_resync_of_what_is_as_it_should_be_writes_nothing(self, cluster: Lists) -> None:
         run_for(cluster, 10_000, resync_seconds=600.0)
-        assert cluster.written() == ["ConfigMap", "Deployment", "Service", "GPTService/status"]
+        assert cluster.written() == ["ConfigMap", "ControllerRevision", "Deployment", "Service", "GPTService/status"]
 
     def test_a_resync_finds_what_no_watch_told(self, cluster: Lists) -> None:
         async def main() -> None:

@@ -96,7 +96,10 @@ class TestReading:
             [
                 ("GPTService", None),
                 ("GPTModel", None),
-                *((kind, names.WATCH_SELECTOR) for kind in ("ConfigMap", "Deployment", "Service", "Pod")),
+                *(
+                    (kind, names.WATCH_SELECTOR)
+                    for kind in ("ConfigMap", "ControllerRevision", "Deployment", "Service", "Pod")
+                ),
             ],
             key=str,
         )

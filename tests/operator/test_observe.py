@@ -12,7 +12,7 @@ from tests.operator.fake_cluster import FakeCluster
 OWNER = builders.uid_of("GPTService", "chat")
 DESIRED = render.render(builders.resolved())
 KEYS = [child_key(manifest) for manifest in DESIRED]
-CONFIG_MAP, DEPLOYMENT, K8S_SERVICE = KEYS
+CONFIG_MAP, REVISION, DEPLOYMENT, K8S_SERVICE = KEYS
 
 
 async def look(
@@ -38,8 +38,8 @@ async def test_what_is_known_is_not_asked_for() -> None:
 async def test_what_is_not_known_is_asked_for_once_each() -> None:
     cluster = FakeCluster()
     view = await look(cluster, Store(), {DEPLOYMENT: Observed("u", OWNER, {})})
-    assert cluster.reads == [(kind, NAMESPACE, name) for kind, name in (CONFIG_MAP, K8S_SERVICE)]
-    assert view.absent == {CONFIG_MAP, K8S_SERVICE}
+    assert cluster.reads == [(kind, NAMESPACE, name) for kind, name in (CONFIG_MAP, REVISION, K8S_SERVICE)]
+    assert view.absent == {CONFIG_MAP, REVISION, K8S_SERVICE}
     assert set(view.observed) == {DEPLOYMENT}
 
 
@@ -72,7 +72,7 @@ async def test_one_that_cannot_be_looked_at_is_neither_there_nor_absent() -> Non
     cluster.failures["get", "Deployment"] = failure
     view = await look(cluster, Store())
     assert view.unknown == {DEPLOYMENT: failure}
-    assert view.absent == {CONFIG_MAP, K8S_SERVICE}
+    assert view.absent == {CONFIG_MAP, REVISION, K8S_SERVICE}
     assert DEPLOYMENT not in view.observed
 
 

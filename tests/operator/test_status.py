@@ -10,6 +10,7 @@ from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.status import GPTServiceStatus
 from gptservice_operator.causes import Cause
+from gptservice_operator.render import controller_revision
 from gptservice_operator.render.resolved import Refusal, Resolved
 from gptservice_operator.status import Facts
 from tests.operator import builders
@@ -53,7 +54,16 @@ def facts(
     if old is not None:
         body["status"] = old
     decided = builders.decide(body) if resolved is None else resolved
-    return Facts(service=body, resolved=decided, failure=failure, deployment=live, pods=pods or [], warnings=warnings)
+    effective = controller_revision.effective(decided) if isinstance(decided, Resolved) else None
+    return Facts(
+        service=body,
+        resolved=decided,
+        failure=failure,
+        deployment=live,
+        pods=pods or [],
+        warnings=warnings,
+        effective=effective,
+    )
 
 
 def holds(computed: Body) -> str:

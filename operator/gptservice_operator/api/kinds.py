@@ -32,12 +32,13 @@ GPT_MODEL = Kind(API_VERSION, "GPTModel", "gptmodels", namespaced=False)
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 SERVICE = Kind("v1", "Service", "services")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
 POD = Kind("v1", "Pod", "pods")
 
 OWN: tuple[Kind, ...] = (GPT_SERVICE, GPT_MODEL)
 """Watched in full."""
 
-CHILDREN: tuple[Kind, ...] = (CONFIG_MAP, DEPLOYMENT, SERVICE)
+CHILDREN: tuple[Kind, ...] = (CONFIG_MAP, CONTROLLER_REVISION, DEPLOYMENT, SERVICE)
 """Written by us; watched by our label. The order is the order in which a pass writes them."""
 
 WATCHED: tuple[Kind, ...] = (*OWN, *CHILDREN, POD)

@@ -63,6 +63,20 @@ class Exposure:
     annotations: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a revision of the pods is known by, and what it is made from."""
+
+    key: str
+    """Tells it from the service's other revisions."""
+    patch: list[dict[str, Any]]
+    """JSON patch that brings its spec back."""
+    model: dict[str, Any] | None
+    """Name and spec of the catalogue entry; None if the service names none."""
+    rerender: str | None
+    """Value of the annotation that asked for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """One service, every field decided."""
@@ -70,6 +84,7 @@ class Resolved:
     namespace: str
     name: str
     uid: str
+    origin: Origin
     source: Source
     served_model_names: tuple[str, ...]
     replicas: int

@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from gptservice_operator.render.deployment import render_deployment
+from gptservice_operator.render.pod import render_pod_template
 from tests.operator import builders
 from tests.operator.builders import Body
 
 
 def rendered(name: str = "chat", **spec: Any) -> Body:
-    found: Body = render_deployment(builders.resolved({"model": "pvc://models/m", **spec}, name=name))["spec"]
+    decided = builders.resolved({"model": "pvc://models/m", **spec}, name=name)
+    found: Body = render_deployment(decided, render_pod_template(decided))["spec"]
     return found
 
 

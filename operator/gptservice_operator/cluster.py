@@ -157,8 +157,9 @@ class Cluster:
     async def _send(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
     ) -> tuple[int, Body, str | None]:
-        # With a parameter behind it, the client sends the text as it is.
-        content_type = "application/apply-patch+yaml; charset=utf-8" if method == "PATCH" else "application/json"
+        # With a parameter behind it, the client sends the text as it is; of JSON it makes the text itself.
+        is_patch = method == "PATCH"
+        content_type = "application/apply-patch+yaml; charset=utf-8" if is_patch else "application/json"
         headers = {"Accept": "application/json", "Content-Type": content_type}
         _, url, headers, _, _ = await self._api.param_serialize(
             method, path, header_params=headers, auth_settings=["BearerToken"]
@@ -166,7 +167,8 @@ class Cluster:
         if query:
             url += "?" + urlencode(query)
         async with asyncio.timeout(self._timeout):
-            response = await self._api.call_api(method, url, headers, None if body is None else encoded(body))
+            content = encoded(body) if is_patch and body is not None else body
+            response = await self._api.call_api(method, url, headers, content)
             text = await response.read()
         return response.status, _parsed(text, response.status), response.headers.get("Retry-After")
 

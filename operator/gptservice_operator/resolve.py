@@ -9,6 +9,7 @@ from gptservice_runtime import contract
 
 from . import advice, names, reserved, revisions
 from .api import conditions, v1
+from .api.body import section
 from .api.conditions import Reason
 from .api.engine import Gpu, Resources
 from .api.exposure import ServiceSpec
@@ -98,7 +99,7 @@ def _resolve(
 
 def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> Origin:
     name = _model_name(spec)
-    model = {"name": name, "spec": models[name].get("spec") or {}} if name is not None else None
+    model = {"name": name, "spec": section(models[name], "spec")} if name is not None else None
     return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
 
 

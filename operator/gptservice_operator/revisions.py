@@ -108,8 +108,9 @@ def patch(service: Body) -> list[dict[str, Any]]:
     spec = section(service, "spec")
     operations: list[dict[str, Any]] = []
     for name in dict.fromkeys(path.partition(".")[0] for path in POD_SHAPING):
-        operations.append({"op": "add", "path": f"/spec/{name}", "value": spec.get(name, _PLACEHOLDER)})
-        if name not in spec:
+        value = spec.get(name)
+        operations.append({"op": "add", "path": f"/spec/{name}", "value": _PLACEHOLDER if value is None else value})
+        if value is None:
             # What is not there cannot be removed; what was just added can.
             operations.append({"op": "remove", "path": f"/spec/{name}"})
     return operations

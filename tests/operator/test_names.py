@@ -28,7 +28,13 @@ AWKWARD = [
     pytest.param("x." * 31 + "y", id="63 characters, every other a dot"),
     pytest.param("a" + "-" * 60 + "." + "b", id="mostly hyphens"),
 ]
-CHILD_NAMES = [names.deployment, names.k8s_service, names.limits_config_map]
+
+
+def revision(service_name: str) -> str:
+    return names.controller_revision(service_name, "0123456789ab")
+
+
+CHILD_NAMES = [names.deployment, names.k8s_service, names.limits_config_map, revision]
 
 
 @pytest.mark.parametrize("child_name", CHILD_NAMES)

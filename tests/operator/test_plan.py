@@ -13,7 +13,7 @@ from tests.operator import builders
 from tests.operator.builders import Body
 
 OWNER = builders.uid_of("GPTService", "chat")
-CHILDREN = ("ConfigMap", "Deployment", "Service")
+CHILDREN = ("ConfigMap", "ControllerRevision", "Deployment", "Service")
 
 Edit = Callable[[Body], None]
 
@@ -195,7 +195,7 @@ def test_the_order_is_that_of_the_desired_children() -> None:
 def test_only_what_differs_is_written() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     lives = [applied(manifest) for manifest in manifests]
-    lives[1]["spec"]["replicas"] = 9
+    lives[CHILDREN.index("Deployment")]["spec"]["replicas"] = 9
     (action,) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER)
     assert isinstance(action, Apply)
     assert action.manifest["kind"] == "Deployment"
@@ -223,3 +223,24 @@ def test_the_hash_leaves_its_input_and_other_annotations_alone() -> None:
     hashed = plan.with_hash(manifest)
     assert manifest == before
     assert set(hashed["metadata"]["annotations"]) == {"team", names.APPLIED_HASH}
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_what_was_applied_last_is_known_whatever_others_did_to_it_since(kind: str) -> None:
+    manifest = desired(kind)
+    live = applied(manifest)
+    live["metadata"]["labels"] = {}
+    assert plan.was_applied(manifest, live)
+    assert not plan.was_applied({**manifest, "metadata": {**manifest["metadata"], "labels": {}}}, live)
+
+
+def test_an_object_that_was_never_applied_was_not_applied_as_it_should_be() -> None:
+    assert not plan.was_applied(desired("Service"), {"metadata": {}})
+
+
+def test_an_action_concerns_the_kind_that_it_writes() -> None:
+    (apply,) = actions(desired("Deployment"), None)
+    assert plan.concerns(apply, "Deployment")
+    assert not plan.concerns(apply, "Service")
+    assert not plan.concerns(plan.Foreign("Deployment", "chat"), "Deployment")
+    assert not plan.concerns(plan.Delete("Deployment", "chat", "u"), "Deployment")

@@ -79,7 +79,7 @@ _SOURCES = {
 
 def _sources(part: Any) -> Iterator[tuple[str, str]]:
     if isinstance(part, list):
-        for item in cast("list[Any]", part):
+        for item in part:  # pyright: ignore[reportUnknownVariableType]
             yield from _sources(item)
     if isinstance(part, dict):
         for field, inner in cast("dict[str, Any]", part).items():

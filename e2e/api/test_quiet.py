@@ -107,6 +107,7 @@ def test_everything_is_written_by_us_and_as_ourselves(
     assert {entry.user_agent.split("/")[0] for entry in writes} == {"gptservice-operator"}
     assert {(entry.target.verb, entry.target.resource) for entry in writes} == {
         ("apply", "configmaps"),
+        ("apply", "controllerrevisions"),
         ("apply", "deployments"),
         ("apply", "services"),
         ("status", "gptservices"),
@@ -121,7 +122,7 @@ def test_a_resync_costs_one_list_per_kind(operator: OperatorProcess, board: Swit
     mark = board.log.position
     wait_for_resyncs(board, 2)
     lists = {resource: n for (verb, resource), n in board.log.count(mark).items() if verb == "list" and resource}
-    assert len(lists) == 6
+    assert len(lists) == 7
     assert max(lists.values()) - min(lists.values()) <= 1
 
 
@@ -132,4 +133,9 @@ def test_children_are_written_once_when_made(
     kube.apply(service(replicas=2), namespace)
     observer.wait_ready()
     written = [e.target for e in board.log.writes(mark) if e.target.namespace == namespace and e.target.verb == "apply"]
-    assert sorted(target.resource for target in written) == ["configmaps", "deployments", "services"]
+    assert sorted(target.resource for target in written) == [
+        "configmaps",
+        "controllerrevisions",
+        "deployments",
+        "services",
+    ]

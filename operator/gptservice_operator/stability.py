@@ -55,7 +55,9 @@ def prove(
 def _seconds_left(deployment: Body, pods: Sequence[Body], now: datetime.datetime, period: float) -> float | None:
     since = [_ready_since(pod) for pod in _of_revision(deployment, pods)]
     known = [moment for moment in since if moment is not None]
-    if not known or len(known) < len(since):
+    # The Deployment may be heard of before its pods are.
+    made = section(deployment, "status").get("updatedReplicas", 0)
+    if not known or len(known) < max(len(since), made):
         return None
     # A node's clock may be ahead of ours.
     return min(period, max(0.0, period - (now - max(known)).total_seconds()))

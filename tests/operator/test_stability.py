@@ -84,6 +84,11 @@ class TestPods:
     def test_a_stopped_service_proves_nothing(self) -> None:
         assert prove([], before=EARLIER) == Proof(EARLIER)
 
+    def test_a_pod_that_was_not_heard_of_yet_is_waited_for(self) -> None:
+        two = {**DEPLOYMENT, "status": {"updatedReplicas": 2}}
+        assert prove([ready("a")], live=two) == Proof(None)
+        assert prove([ready("a"), ready("b")], live=two) == Proof(CURRENT)
+
     @pytest.mark.parametrize(
         "other",
         [

@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, names
+from gptservice_operator import errors, names, revisions
 from gptservice_operator.queue import Queue
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body
@@ -21,11 +21,17 @@ pytestmark = pytest.mark.wiring
 
 PROBE_SECONDS = 10.0
 """A kubelet waits for less."""
-CHILDREN = {("ConfigMap", "chat-limits"), ("Deployment", "chat"), ("Service", "chat")}
+REVISION = names.controller_revision("chat", revisions.key(builders.service()))
+CHILDREN = {
+    ("ConfigMap", "chat-limits"),
+    ("ControllerRevision", REVISION),
+    ("Deployment", "chat"),
+    ("Service", "chat"),
+}
 
 
 def children(api: FakeApi) -> set[tuple[str, str]]:
-    return {(kind, name) for kind, _, name in api.objects if kind in ("ConfigMap", "Deployment", "Service")}
+    return {(kind, name) for kind, _, name in api.objects if kind in {child for child, _ in CHILDREN}}
 
 
 def status(api: FakeApi, name: str = "chat") -> Body:
@@ -69,6 +75,18 @@ async def test_a_model_that_is_added_later_starts_its_service(api: FakeApi, run:
         api.add(builders.gpt_model("gpt-4-turbo"))
         await api.tell()
         await eventually(lambda: children(api) == CHILDREN)
+
+
+async def test_an_annotation_that_asks_for_a_new_rendering_arrives(api: FakeApi, run: Run) -> None:
+    """It is no edit of the spec, so that the generation stays."""
+    api.add(builders.service())
+    async with run():
+        await eventually(lambda: children(api) == CHILDREN)
+        body = api.edit("GPTService", "chat")
+        body["metadata"]["annotations"] = {names.RERENDER: "1"}
+        rendered = ("ControllerRevision", names.controller_revision("chat", revisions.key(body)))
+        await api.tell()
+        await eventually(lambda: children(api) == {*CHILDREN, rendered})
 
 
 async def test_an_edit_arrives_at_the_deployment(api: FakeApi, run: Run) -> None:

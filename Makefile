@@ -69,7 +69,7 @@ test-api: $(BOOTSTRAP) ## A real control plane with simulated nodes; no root
 test-node: $(BOOTSTRAP) ## A real kubelet, real containers, a real model; root
 	@$(RUN) python -m e2e.levels node
 test-long: $(BOOTSTRAP) ## Matrices, real-time periods and soaks
-	@$(RUN) python -m e2e.levels --long
+	@$(RUN) python -m e2e.levels --long --report docs/reliability.md
 
 ##@ Work on the code
 

@@ -47,6 +47,7 @@ KINDS = {
     "Pod": Kind("v1", "pods"),
     "Service": Kind("v1", "services"),
     "ConfigMap": Kind("v1", "configmaps"),
+    "HorizontalPodAutoscaler": Kind("autoscaling/v2", "horizontalpodautoscalers"),
     "Secret": Kind("v1", "secrets"),
     "Event": Kind("v1", "events"),
     "PersistentVolumeClaim": Kind("v1", "persistentvolumeclaims"),

@@ -1,6 +1,6 @@
 """Runs test levels one after the other, each in a pytest of its own, and prints one total at the end.
 
-    python -m e2e.levels [--long] [LEVEL...] [-- PYTEST-ARGUMENT...]
+    python -m e2e.levels [--long] [--report FILE] [LEVEL...] [-- PYTEST-ARGUMENT...]
 
 Exits 0 only when something passed and nothing failed. The node level needs root; without it that level is
 left out, and the last lines say so.
@@ -18,8 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e import reliability
 from e2e.cluster import binaries, prerequisites, records
 from e2e.cluster.images import model, seed
+from e2e.reliability import Case
 
 ROOT = Path(__file__).resolve().parent.parent
 # The cluster that a level runs on; the node profile needs all that the api profile needs.
@@ -42,6 +44,7 @@ class Outcome:
     skipped: int = 0
     seconds: float = 0.0
     broken: str = ""
+    cases: tuple[Case, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -67,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\ninterrupted", file=sys.stderr)
         return INTERRUPTED
     print(summary(outcomes, node_left_out=levels != asked_for))
+    if options.report is not None:
+        reliability.write(options.report, [reliability.Run(o.level, o.cases) for o in outcomes if o.cases])
     return 0 if all(o.ok for o in outcomes) and any(o.passed for o in outcomes) else 1
 
 
@@ -117,11 +122,21 @@ def read_outcome(level: str, *, status: int, report: Path, seconds: float, long:
         return Outcome(level, seconds=seconds, broken="" if long else "no test was found")
     if not report.exists():
         return Outcome(level, seconds=seconds, broken=f"pytest ended with status {status} and left no report")
-    cases = list(ElementTree.parse(report).getroot().iter("testcase"))  # noqa: S314 (our own pytest wrote it)
-    failed = sum(_has(case, "failure", "error") for case in cases)
-    skipped = sum(_has(case, "skipped") for case in cases)
+    found = ElementTree.parse(report).getroot().iter("testcase")  # noqa: S314 (our own pytest wrote it)
+    cases = tuple(map(_case, found))
+    passed, failed, skipped = (sum(case.result == each for case in cases) for each in ("passed", "failed", "skipped"))
     broken = f"pytest ended with status {status}" if status and not failed else ""
-    return Outcome(level, len(cases) - failed - skipped, failed, skipped, seconds, broken)
+    return Outcome(level, passed, failed, skipped, seconds, broken, cases)
+
+
+def _case(element: ElementTree.Element) -> Case:
+    failed, skipped = _has(element, "failure", "error"), _has(element, "skipped")
+    return Case(
+        name=f"{element.get('classname', '')}.{element.get('name', '')}",
+        result="failed" if failed else "skipped" if skipped else "passed",
+        seconds=float(element.get("time", "0")),
+        figures=tuple(each.get("value", "") for each in element.iter("property")),
+    )
 
 
 def summary(outcomes: Sequence[Outcome], *, node_left_out: bool = False) -> str:
@@ -146,6 +161,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m e2e.levels", description="run test levels, print one total")
     parser.add_argument("levels", nargs="*", metavar="LEVEL", help=f"some of {', '.join(LEVELS)} (default: all)")
     parser.add_argument("--long", action="store_true", help="run the long tests instead of the others")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write what came out to a page in Markdown")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.levels) - set(LEVELS)):
         parser.error(f"no such level: {', '.join(unknown)} (choose from {', '.join(LEVELS)})")

@@ -11,6 +11,8 @@ from gptservice_operator.api import crd
 
 NAME = "gptservices.ai.example.com"
 _MARK = "x-e2e"
+GENERATED = "generated"
+_PROBE = "probe"
 
 
 def schema_of(definition: Object) -> Object:
@@ -28,18 +30,24 @@ def served(kube: Kube, change: Callable[[Object], None]) -> Iterator[None]:
         install(kube, changed, "changed")
         yield
     finally:
-        install(kube, crd.gptservice_crd(), "generated")
+        install(kube, crd.gptservice_crd(), GENERATED)
 
 
 def install(kube: Kube, definition: Object, mark: str) -> None:
-    """Replace the CRD and wait until the API server judges by it: a description tells which one it is."""
+    """Replace the CRD and wait until the API server publishes it and judges by it: a description and a default tell.
+
+    The two do not come at the same moment, and in no certain order.
+    """
     definition = copy.deepcopy(definition)
     schema_of(definition)["description"] = f"{_MARK} {mark}"
+    if mark != GENERATED:
+        schema_of(definition)["properties"][_PROBE] = {"type": "string", "default": mark}
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{NAME}"
     live = kube.request("GET", path)
     definition["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
     kube.request("PUT", path, body=definition)
     wait_until(lambda: _published(kube), lambda text: text == f"{_MARK} {mark}", f"the {mark} CRD to be published")
+    wait_until(lambda: _judging(kube), lambda found: found == mark, f"the {mark} CRD to be the one that judges")
 
 
 def _published(kube: Kube) -> str:
@@ -49,3 +57,16 @@ def _published(kube: Kube) -> str:
         return ""
     schemas = document["components"]["schemas"]
     return next((s.get("description", "") for name, s in schemas.items() if name.endswith(".GPTService")), "")
+
+
+def _judging(kube: Kube) -> str:
+    """The mark of the CRD by which a GPTService would be stored now."""
+    manifest = {
+        "apiVersion": "ai.example.com/v1",
+        "kind": "GPTService",
+        "metadata": {"name": "probe", "namespace": "default"},
+        "spec": {"model": "file:///probe"},
+    }
+    path = "/apis/ai.example.com/v1/namespaces/default/gptservices"
+    found = kube.request("POST", path, query={"dryRun": "All"}, body=manifest)
+    return str(found.get(_PROBE, GENERATED))

@@ -10,7 +10,7 @@ from e2e.kube import Kube, Object, wait_until
 
 # Seconds until Kubernetes has collected what was owned: it looks for new kinds, such as ours, every 30 s only.
 COLLECTED = 60
-CHILDREN = ("Deployment", "Service", "ConfigMap", "ControllerRevision")
+CHILDREN = ("Deployment", "Service", "ConfigMap", "ControllerRevision", "HorizontalPodAutoscaler")
 REVISION_LABEL = "ai.example.com/revision"
 _SERVER_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace")
 _SERVER_SPEC = ("clusterIP", "clusterIPs")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from e2e.api.state import Observer, engine_args, plain, service
-from e2e.kube import Kube, Object, stays, wait_until
+from e2e.kube import Kube, KubeError, Object, stays, wait_until
 from e2e.kubectl import Kubectl
 from e2e.operator_process import OperatorProcess
 
@@ -34,6 +36,7 @@ def test_a_deleted_child_comes_back(running: Object, observer: Observer, kind: s
         ),
         pytest.param("Deployment", "gpt", {"spec": {"revisionHistoryLimit": 1}}, id="history"),
         pytest.param("Service", "gpt", {"spec": {"selector": {"gptservice-name": "other"}}}, id="selector"),
+        pytest.param("Service", "gpt", {"spec": {"selector": {"tier": "none"}}}, id="selector narrowed"),
         pytest.param("Service", "gpt", {"metadata": {"annotations": {"ai.example.com/applied-hash": "x"}}}, id="hash"),
         pytest.param("ConfigMap", "gpt-limits", {"data": {"limits.json": "{}x"}}, id="data"),
         pytest.param("Deployment", "gpt", {"metadata": {"labels": {"gptservice-name": None}}}, id="label removed"),
@@ -56,6 +59,57 @@ def test_an_edit_of_ours_is_taken_back(
         lambda: observer.child(kind, name), lambda child: parts(child) == parts(original), f"the {kind} as it was"
     )
     assert observer.children() == before
+    observer.wait_ready()
+
+
+def another_probe(deployment: Object) -> None:
+    engine(deployment)["readinessProbe"] = {"exec": {"command": ["true"]}}
+
+
+def another_volume(deployment: Object) -> None:
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    found = next(volume for volume in volumes if volume["name"] == "tmp")
+    del found["emptyDir"]
+    found["hostPath"] = {"path": "/tmp"}  # what somebody writes by hand
+
+
+def a_value_from_elsewhere(deployment: Object) -> None:
+    found = next(variable for variable in engine(deployment)["env"] if variable["name"] == "A")
+    del found["value"]
+    found["valueFrom"] = {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def engine(deployment: Object) -> Object:
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    return next(container for container in containers if container["name"] == "engine")
+
+
+@pytest.mark.parametrize("edit", [another_probe, another_volume, a_value_from_elsewhere])
+def test_a_part_that_was_replaced_by_another_kind_is_taken_back(
+    operator_without_resync: OperatorProcess,
+    kube: Kube,
+    namespace: str,
+    observer: Observer,
+    edit: Callable[[Object], None],
+) -> None:
+    """Server-side apply adds ours beside theirs, which the API server refuses: only one of the two may be there."""
+    kube.apply(service(engine={"env": [{"name": "A", "value": "1"}]}), namespace)
+    observer.wait_ready()
+    before = observer.children()
+
+    def write() -> bool:
+        deployment = observer.child("Deployment")
+        edit(deployment)
+        try:
+            kube.request("PUT", f"/apis/apps/v1/namespaces/{namespace}/deployments/gpt", body=deployment)
+        except KubeError as error:
+            if error.status != 409:
+                raise
+            return False
+        return True
+
+    wait_until(write, lambda done: done, "the edit")
+    wait_until(observer.children, lambda now: now == before, "the children as they were")
     observer.wait_ready()
 
 

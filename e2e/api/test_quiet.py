@@ -122,7 +122,7 @@ def test_a_resync_costs_one_list_per_kind(operator: OperatorProcess, board: Swit
     mark = board.log.position
     wait_for_resyncs(board, 2)
     lists = {resource: n for (verb, resource), n in board.log.count(mark).items() if verb == "list" and resource}
-    assert len(lists) == 7
+    assert len(lists) == 8
     assert max(lists.values()) - min(lists.values()) <= 1
 
 

@@ -82,13 +82,14 @@ class ControlPlane:
             "enable-admission-plugins": "NodeRestriction",
             "allow-privileged": "true",
             "service-cluster-ip-range": SERVICE_RANGE,
-            # Lets an APIService be reached where no kube-proxy serves this machine.
-            "enable-aggregator-routing": "true",
             "profiling": "false",
         }
         if self.spec.profile == "api":
             # An endpoint on the loopback is refused, and nothing could reach it.
             options["endpoint-reconciler-type"] = "none"
+        else:
+            # Reaches an APIService by its endpoints; without it, a Service of type ExternalName may lead to loopback.
+            options["enable-aggregator-routing"] = "true"
         return self._command("kube-apiserver", options)
 
     def controllers(self) -> dict[str, list[str]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from e2e.api.state import Observer
-from e2e.kube import Kube, wait_until
+from e2e.api.state import Observer, condition
+from e2e.kube import Kube, Object, wait_until
 from e2e.node.load import Load
 
 _WARM_UP_SECONDS = 3
@@ -37,7 +37,18 @@ def watch_leave(load: Load, observer: Observer, old: set[str], *, timeout: float
         for uid in old - set(left):
             if uid not in found or "deletionTimestamp" in found[uid]["metadata"]:
                 left[uid] = load.seconds
-        return [found[uid]["metadata"]["name"] for uid in old & set(found)]
+        if not old & set(found):
+            return []
+        return [*map(_described, found.values()), str(condition(observer.gpt(load.name), "Ready").get("message"))]
 
     wait_until(still_there, lambda names: not names, "the old pods to go", timeout=timeout + _LEAVING_SECONDS)
     return list(left.values())
+
+
+def _described(pod: Object) -> str:
+    """A pod in one line: what a person needs to know of it when the others did not go."""
+    metadata, status = pod["metadata"], pod["status"]
+    ready = next((one["status"] for one in status.get("conditions", []) if one["type"] == "Ready"), "?")
+    states = {one["name"]: one.get("state") for one in status.get("containerStatuses", [])}
+    leaving = f", leaving since {metadata['deletionTimestamp']}" if "deletionTimestamp" in metadata else ""
+    return f"{metadata['name']}: {status.get('phase')}, ready {ready}{leaving}, {states}"

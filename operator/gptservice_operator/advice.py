@@ -9,7 +9,6 @@ from .api.body import section
 
 NO_EFFECT: tuple[str, ...] = (
     "auth",
-    "autoscaling",
     "cache",
     "decryptionKeySecretRef",
     "disruptionBudget",

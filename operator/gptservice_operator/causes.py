@@ -155,3 +155,12 @@ def _of_deployment(deployment: Body) -> Iterator[Cause]:
 
 def _cause(reason: Reason, what: str) -> Cause:
     return Cause(reason, reason.message(wording.bounded(wording.settled(what), _MAX_MESSAGE)))
+
+
+def of_autoscaler(hpa: Body | None) -> Cause | None:
+    """Return why an autoscaler does nothing, in the words of Kubernetes' own controller; None while it works."""
+    active = first(entries(hpa or {}, "status", "conditions"), type="ScalingActive")
+    if active.get("status") != "False":
+        return None
+    reason = conditions.AUTOSCALING_INACTIVE
+    return Cause(reason, reason.message(f"{active.get('reason')}: {active.get('message')}"))

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import urlencode
 
@@ -20,6 +20,10 @@ STATUS_MANAGER = "gptservice-operator-status"
 """Field manager of status, apart from the children's so that neither apply prunes the other."""
 
 PAGE_SIZE = 500
+
+# With a parameter behind it, the client sends the text as it is; what has "json" in it, it encodes itself.
+_APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
+_MERGE_PATCH = "application/merge-patch+json"
 
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
@@ -114,12 +118,30 @@ class Cluster:
         return await self._apply(kind, path, body, manager)
 
     async def delete(self, kind: kinds.Kind, namespace: str, name: str, uid: str) -> None:
-        """Delete the object of that UID, and what it owns after it. One that is gone, or was replaced, is fine."""
-        body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        """Delete the object of that UID; that it is gone already, or replaced by another, is as good."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
         try:
             await self._call("DELETE", kind, kind.path(namespace, name), body=body, verb="delete")
         except (errors.Absent, errors.Conflict):
             return
+
+    async def set_managed_fields(
+        self, kind: kinds.Kind, namespace: str, name: str, resource_version: str, managed: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Say anew which manager owns which field; nothing else of the object changes.
+
+        Raises:
+            errors.Conflict: the object is no more at that version.
+        """
+        metadata = {"resourceVersion": resource_version, "managedFields": list(managed)}
+        query = {"fieldManager": STATUS_MANAGER}
+        path = kind.path(namespace, name)
+        await self._call("PATCH", kind, path, query=query, body={"metadata": metadata}, verb="patch", merge=True)
 
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         """Apply a GPTService's status."""
@@ -141,10 +163,11 @@ class Cluster:
         verb: str,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        merge: bool = False,
     ) -> Body:
         code = "error"
         try:
-            status, reply, retry_after = await self._send(method, path, query, body)
+            status, reply, retry_after = await self._send(method, path, query, body, merge=merge)
             code = str(status)
         except (TimeoutError, aiohttp.ClientError, ssl.SSLError, OSError) as error:
             raise errors.Transient(f"{verb} {kind.name}: the API server did not answer: {error!r}") from error
@@ -155,11 +178,11 @@ class Cluster:
         return reply
 
     async def _send(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None, *, merge: bool
     ) -> tuple[int, Body, str | None]:
-        # With a parameter behind it, the client sends the text as it is; of JSON it makes the text itself.
-        is_patch = method == "PATCH"
-        content_type = "application/apply-patch+yaml; charset=utf-8" if is_patch else "application/json"
+        applies = method == "PATCH" and not merge
+        content_type = _APPLY_PATCH if applies else _MERGE_PATCH if merge else "application/json"
+        content = encoded(body) if applies and body is not None else body
         headers = {"Accept": "application/json", "Content-Type": content_type}
         _, url, headers, _, _ = await self._api.param_serialize(
             method, path, header_params=headers, auth_settings=["BearerToken"]
@@ -167,7 +190,6 @@ class Cluster:
         if query:
             url += "?" + urlencode(query)
         async with asyncio.timeout(self._timeout):
-            content = encoded(body) if is_patch and body is not None else body
             response = await self._api.call_api(method, url, headers, content)
             text = await response.read()
         return response.status, _parsed(text, response.status), response.headers.get("Retry-After")

@@ -18,7 +18,10 @@ _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "volumes": ("name",),
 }
 _PORT_KEYS = (("containerPort", "protocol"), ("port", "protocol"))
-_QUANTITY_FIELDS = frozenset({"limits", "requests", "capacity"})
+_QUANTITY_MAPS = frozenset({"limits", "requests", "capacity"})
+_QUANTITIES = frozenset({"sizeLimit", "averageValue"})
+_ATOMIC_MAPS = frozenset({"selector", "nodeSelector", "labelSelector", "podSelector", "namespaceSelector"})
+"""Owned as a whole: a key that somebody adds changes what the map means."""
 
 
 def contains(live: Any, wanted: Any, field: str = "") -> bool:
@@ -48,8 +51,10 @@ def _map_contains(live: Map, wanted: Map, field: str) -> bool:
 
 
 def _same(live: Any, wanted: Any, *, parent: str, field: str) -> bool:
-    if field == "sizeLimit" or parent in _QUANTITY_FIELDS:
+    if field in _QUANTITIES or parent in _QUANTITY_MAPS:
         return stored(live) == stored(wanted)
+    if field in _ATOMIC_MAPS:
+        return contains(live, wanted, field) and contains(wanted, live, field)
     return contains(live, wanted, field)
 
 

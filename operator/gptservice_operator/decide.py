@@ -25,8 +25,6 @@ class Decision:
     """Revisions that leave the history."""
     revision: tuple[str, str] = kinds.CONTROLLER_REVISION.name, ""
     """Kind and name of the ControllerRevision that keeps the Deployment's pod template."""
-    is_kept: bool = False
-    """Whether it is there already; the Deployment must not be written before it is."""
     effective: Mapping[str, Any] | None = None
     """What the layers came to when the revision was made."""
     warnings: tuple[str, ...] = ()
@@ -57,7 +55,6 @@ def decide(snapshot: Snapshot, config: Config) -> Decision:
             for one in revisions.expired(known, _referred(resolved, snapshot, known))
         ),
         revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
-        is_kept=current is not None,
         effective=data["effective"],
         warnings=_warnings(snapshot, current, fresh["template"], data["template"]),
     )

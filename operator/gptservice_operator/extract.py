@@ -28,6 +28,8 @@ class Entry:
     controller_uid: str | None
     models: frozenset[str]
     """For a GPTService: the catalogue names that it may refer to."""
+    replicas_managers: frozenset[str]
+    """For a Deployment: the field managers that own ``spec.replicas``."""
     data: bytes
 
     def body(self) -> dict[str, Any]:
@@ -51,7 +53,9 @@ def entry(kind: kinds.Kind, body: Body) -> Entry:
         owner=_owner(kind, metadata),
         controller_uid=names.controller_uid(metadata),
         models=_models(section(body, "spec")) if kind is kinds.GPT_SERVICE else frozenset(),
-        data=json.dumps(_KEEP.get(kind, _child)(body), separators=(",", ":")).encode(),
+        replicas_managers=_replicas_managers(metadata) if kind is kinds.DEPLOYMENT else frozenset(),
+        # Sorted: the same object comes with its keys in another order from a list and from a watch.
+        data=json.dumps(_KEEP.get(kind, _child)(body), separators=(",", ":"), sort_keys=True).encode(),
     )
 
 
@@ -70,6 +74,13 @@ def _owner(kind: kinds.Kind, metadata: Body) -> Key | None:
 
 def _models(spec: Body) -> frozenset[str]:
     return frozenset(value for value in (spec.get("model"), spec.get("modelRef")) if isinstance(value, str))
+
+
+def _replicas_managers(metadata: Body) -> frozenset[str]:
+    managed = entries(metadata, "managedFields")
+    return frozenset(
+        str(entry.get("manager")) for entry in managed if "f:replicas" in section(entry, "fieldsV1", "f:spec")
+    )
 
 
 def _metadata(body: Body, *fields: str) -> dict[str, Any]:

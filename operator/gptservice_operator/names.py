@@ -10,6 +10,9 @@ from .api.body import Body, entries
 MANAGER = "gptservice-operator"
 """Field manager of everything that the operator applies, and value of the managed-by label."""
 
+REPLICAS_MANAGER = f"{MANAGER}-replicas"
+"""Field manager of a replica count that is handed over to an autoscaler."""
+
 APPLIED_HASH = f"{kinds.GROUP}/applied-hash"
 """Annotation of a child: hash of the manifest that was last applied."""
 
@@ -66,6 +69,11 @@ def child(service_name: str, suffix: str = "") -> str:
 
 def deployment(service_name: str) -> str:
     """Return the Deployment's name; pods get up to 17 further characters from Kubernetes."""
+    return child(service_name)
+
+
+def hpa(service_name: str) -> str:
+    """Return the HorizontalPodAutoscaler's name."""
     return child(service_name)
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from . import errors, extract
 from .api import kinds
 from .cluster import Cluster
-from .plan import ChildKey, Manifest, child_key
-from .store import Observed, Store
+from .plan import ChildKey
+from .render.resolved import Resolved
+from .store import Observed, Store, observed
 
 
 @dataclass(slots=True)
@@ -21,36 +22,43 @@ class View:
 
 
 async def complete(
-    cluster: Cluster, store: Store, desired: Sequence[Manifest], known: Mapping[ChildKey, Observed], owner_uid: str
+    cluster: Cluster,
+    store: Store,
+    desired: Sequence[ChildKey],
+    known: Mapping[ChildKey, Observed],
+    owner: Resolved,
+    also: Sequence[ChildKey] = (),
 ) -> View:
-    """Return every desired child's live object, or that there is none.
+    """Return every desired child's live object, or that there is none; and those of ``also`` that exist.
 
     The watches are filtered by our label, so that a child missing from the store may be there all the same: somebody
     else's, or ours with its label taken off. A forced apply would merge into it, so it is looked at first.
     """
     view = View(dict(known))
-    for manifest in desired:
-        key = child_key(manifest)
+    for key in (*desired, *also):
         if key in view.observed:
             continue
         try:
-            await _look(cluster, store, manifest, owner_uid, view)
+            found = await _look(cluster, store, key, owner)
         except errors.OperatorError as error:
             view.unknown[key] = error
+            continue
+        if found is not None:
+            view.observed[key] = found
+        elif key not in also:
+            view.absent.add(key)
     return view
 
 
-async def _look(cluster: Cluster, store: Store, manifest: Manifest, owner_uid: str, view: View) -> None:
-    key = child_key(manifest)
+async def _look(cluster: Cluster, store: Store, key: ChildKey, owner: Resolved) -> Observed | None:
     kind = kinds.BY_NAME[key[0]]
-    body = await cluster.get(kind, manifest["metadata"]["namespace"], key[1])
+    body = await cluster.get(kind, owner.namespace, key[1])
     if body is None:
-        view.absent.add(key)
-        return
+        return None
     entry = extract.entry(kind, body)
-    if entry.controller_uid == owner_uid:
+    if entry.controller_uid == owner.uid:
         store.put(entry)
-    view.observed[key] = Observed(entry.uid, entry.controller_uid, entry.body())
+    return observed(entry)
 
 
 async def is_live(cluster: Cluster, namespace: str, name: str, uid: str) -> bool:

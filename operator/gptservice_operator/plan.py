@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import contained, names
+from .api import kinds
 from .api.body import section
 from .store import Observed
 
@@ -33,19 +34,27 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object of that UID, and only that."""
+    """Delete the object of that UID, and see it gone before anything that follows in its chain."""
 
     kind: str
     name: str
     uid: str
 
 
-Action = Apply | Foreign | Delete
+@dataclass(frozen=True, slots=True)
+class SetReplicas:
+    """Apply a Deployment's ``spec.replicas``, and that alone, as the manager that hands it over to an autoscaler.
+
+    ``count`` None takes back what that manager has applied.
+    """
+
+    name: str
+    count: int | None
 
 
-def concerns(action: Action, kind: str) -> bool:
-    """Return whether an action writes an object of a kind."""
-    return isinstance(action, Apply) and action.manifest["kind"] == kind
+Action = Apply | Foreign | Delete | SetReplicas
+Chain = tuple[Action, ...]
+"""Actions in their order; where one fails, those behind it in the chain are left out."""
 
 
 def child_key(manifest: Mapping[str, Any]) -> ChildKey:
@@ -62,25 +71,146 @@ def with_hash(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
-def plan(desired: Sequence[Manifest], observed: Mapping[ChildKey, Observed], owner_uid: str) -> list[Action]:
+def plan(
+    desired: Sequence[Manifest], observed: Mapping[ChildKey, Observed], owner_uid: str, initial_replicas: int
+) -> list[Chain]:
     """Return what to write, in the order of ``desired``; nothing where the live child already is as wanted.
 
     Args:
         desired: every child's manifest.
         observed: the live children by kind and name; each desired child that exists must be among them.
         owner_uid: UID of the GPTService.
+        initial_replicas: the count that a Deployment begins with whose replicas an autoscaler will own.
     """
-    actions: list[Action] = []
-    for manifest in map(with_hash, desired):
-        key = child_key(manifest)
-        live = observed.get(key)
-        if live is None:
-            actions.append(Apply(manifest, None))
-        elif live.controller_uid != owner_uid:
-            actions.append(Foreign(*key))
-        elif not _is_as_wanted(manifest, live.body):
-            actions.append(Apply(manifest, live.uid))
-    return actions
+    manifests = {child_key(manifest): with_hash(manifest) for manifest in desired}
+    scaled = _named(manifests, kinds.DEPLOYMENT)
+    scaler = _named(manifests, kinds.HPA)
+    ahead = _named(manifests, kinds.CONTROLLER_REVISION) if scaled is not None else None
+    if ahead is not None and _keeps(ahead, observed, owner_uid):
+        ahead = None
+    chains: list[Chain] = []
+    for key, manifest in manifests.items():
+        if manifest is scaled:
+            kept_first = _one(ahead, observed.get(child_key(ahead)), owner_uid) if ahead is not None else ()
+            chains.append((*kept_first, *_scaled(manifest, scaler, observed, owner_uid, initial_replicas)))
+        elif manifest is not scaler and manifest is not ahead:
+            chains.append(_one(manifest, observed.get(key), owner_uid))
+    chains += _no_longer_wanted(manifests, observed, owner_uid)
+    return [chain for chain in chains if chain]
+
+
+def held_back(unknown: Iterable[ChildKey], desired: Iterable[ChildKey]) -> set[ChildKey]:
+    """Return the children that cannot be dealt with while those of ``unknown`` could not be looked at.
+
+    The Deployment and its autoscaler go together: which of them writes ``spec.replicas`` depends on both. And what the
+    Deployment is to run has to be kept first.
+    """
+    keys = set(unknown)
+    pair = {kinds.DEPLOYMENT.name, kinds.HPA.name}
+    if {kind for kind, _ in keys} & {*pair, kinds.CONTROLLER_REVISION.name}:
+        keys |= {key for key in desired if key[0] in pair}
+    return keys
+
+
+def _keeps(revision: Manifest, observed: Mapping[ChildKey, Observed], owner_uid: str) -> bool:
+    """Whether what a revision is to keep is kept already, so that the Deployment need not wait for the write of it."""
+    live = observed.get(child_key(revision))
+    return live is not None and live.controller_uid == owner_uid and live.body.get("data") == revision["data"]
+
+
+def _named(manifests: Mapping[ChildKey, Manifest], kind: kinds.Kind) -> Manifest | None:
+    return next((manifest for key, manifest in manifests.items() if key[0] == kind.name), None)
+
+
+def _one(manifest: Manifest, live: Observed | None, owner_uid: str) -> Chain:
+    if live is None:
+        return (Apply(manifest, None),)
+    if live.controller_uid != owner_uid:
+        return (Foreign(*child_key(manifest)),)
+    return () if _is_as_wanted(manifest, live.body) else (Apply(manifest, live.uid),)
+
+
+def _scaled(
+    deployment: Manifest,
+    scaler: Manifest | None,
+    observed: Mapping[ChildKey, Observed],
+    owner_uid: str,
+    initial: int,
+) -> Chain:
+    """Return the steps for the Deployment and its autoscaler: at any time, ``spec.replicas`` has one writer."""
+    live = observed.get(child_key(deployment))
+    if live is not None and live.controller_uid != owner_uid:
+        return (Foreign(*child_key(deployment)),)
+    if scaler is None:
+        hpa_key = (kinds.HPA.name, names.hpa(_service_name(deployment)))
+        return tuple(_taken_back(deployment, live, observed.get(hpa_key), owner_uid))
+    hpa = observed.get(child_key(scaler))
+    return (*_handed_over(deployment, live, hpa, owner_uid, initial), *_one(scaler, hpa, owner_uid))
+
+
+def _taken_back(deployment: Manifest, live: Observed | None, hpa: Observed | None, owner_uid: str) -> Iterator[Action]:
+    """Without an autoscaler: it has to be gone before the count is applied, or it would undo it."""
+    if hpa is not None and hpa.controller_uid == owner_uid:
+        yield Delete(kinds.HPA.name, names.hpa(_service_name(deployment)), hpa.uid)
+    yield from _one(deployment, live, owner_uid)
+    if live is not None and names.REPLICAS_MANAGER in live.replicas_managers:
+        yield SetReplicas(live.body["metadata"]["name"], None)
+
+
+def _handed_over(
+    deployment: Manifest, live: Observed | None, hpa: Observed | None, owner_uid: str, initial: int
+) -> Iterator[Action]:
+    """With an autoscaler: another manager holds the count before ours lets go of it, or it would drop to 1.
+
+    An autoscaler leaves a count of 0 alone for ever, so that a live 0 is raised here.
+    """
+    name = deployment["metadata"]["name"]
+    if live is None:
+        yield Apply(deployment, None)
+        # The API server says 1 where nobody says anything.
+        if initial != 1:
+            yield SetReplicas(name, initial)
+        return
+    count = section(live.body, "spec").get("replicas", 1)
+    ours = names.MANAGER in live.replicas_managers
+    # A process died before it set the count; who scales a count that nobody owns does not come to own it.
+    never_set = count == 1 and not live.replicas_managers and hpa is None
+    wanted = initial if count == 0 or never_set else count
+    if ours or wanted != count:
+        yield SetReplicas(name, wanted)
+    if ours or not _is_as_wanted(deployment, live.body):
+        yield Apply(deployment, live.uid)
+
+
+def _service_name(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["labels"][names.SERVICE_LABEL])
+
+
+def _no_longer_wanted(
+    manifests: Mapping[ChildKey, Manifest], observed: Mapping[ChildKey, Observed], owner_uid: str
+) -> Iterator[Chain]:
+    """Yield the deletions of what the spec asks for no more.
+
+    The autoscaler is dealt with beside its Deployment. What pods refer to by name stays while a rollout is under way:
+    those of the older revision may have to start again.
+    """
+    deletable = {kind.name for kind in kinds.PRUNED} - {kinds.HPA.name, kinds.DEPLOYMENT.name}
+    if not _is_rolled_out(observed):
+        deletable -= {kind.name for kind in kinds.USED_BY_PODS}
+    for key, live in sorted(observed.items()):
+        if key[0] in deletable and key not in manifests and live.controller_uid == owner_uid:
+            yield (Delete(*key, live.uid),)
+
+
+def _is_rolled_out(observed: Mapping[ChildKey, Observed]) -> bool:
+    for key, live in observed.items():
+        if key[0] == kinds.DEPLOYMENT.name:
+            status = section(live.body, "status")
+            if status.get("observedGeneration", 0) < live.body["metadata"].get("generation", 0):
+                return False
+            if status.get("updatedReplicas", 0) != status.get("replicas", 0):
+                return False
+    return True
 
 
 def _is_as_wanted(manifest: Manifest, live: Mapping[str, Any]) -> bool:

@@ -3,11 +3,13 @@
 import dataclasses
 import datetime
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import decide, errors, extract, names, observe, plan, stability, status, wording
 from .api import conditions, kinds
+from .api.body import section
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
@@ -16,6 +18,7 @@ from .extract import Key
 from .render.resolved import Resolved
 from .skew import Skew
 from .store import Snapshot, Store
+from .writes import ChildDeletingError, ChildRejectedError, NameTakenError, StaleChildError, Writes
 
 logger = logging.getLogger(__name__)
 
@@ -56,21 +59,21 @@ class Reconciler:
     async def _look(self, snapshot: Snapshot) -> tuple[Decision, observe.View | None]:
         """Decide, and look at the children; None instead of a view if the service is refused."""
         decision = decide.decide(snapshot, self.config)
-        if not isinstance(decision.resolved, Resolved):
+        resolved = decision.resolved
+        if not isinstance(resolved, Resolved):
             return decision, None
-        uid = decision.resolved.uid
-        view = await observe.complete(self.cluster, self.store, decision.desired, snapshot.children, uid)
+        desired = [plan.child_key(manifest) for manifest in decision.desired]
+        also = _autoscaler_out_of_sight(resolved, snapshot)
+        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved, also)
         found = view.observed.get(decision.revision)
-        if found is not None and not decision.is_kept:
+        if found is not None and decision.revision not in snapshot.children:
             # There after all, but the watches do not show it: its label is gone.
             children = {**snapshot.children, decision.revision: found}
             decision = decide.decide(dataclasses.replace(snapshot, children=children), self.config)
         return decision, view
 
     async def _write_children(self, decision: Decision, view: observe.View) -> list[errors.OperatorError]:
-        """Write what differs. The failure of one child does not stop the others; only the Deployment waits until the
-        revision that it is to run is kept.
-        """
+        """Write what differs. The failure of one child does not stop the others."""
         resolved = decision.resolved
         if not isinstance(resolved, Resolved):
             return []
@@ -79,16 +82,15 @@ class Reconciler:
                 return []
         except errors.OperatorError as error:
             return [error]
-        failures, is_kept = list(view.unknown.values()), decision.is_kept
-        seen = [manifest for manifest in decision.desired if plan.child_key(manifest) not in view.unknown]
-        for action in [*plan.plan(seen, view.observed, resolved.uid), *decision.expired]:
-            if not is_kept and plan.concerns(action, kinds.DEPLOYMENT.name):
-                continue
+        failures = list(view.unknown.values())
+        desired = {plan.child_key(manifest): manifest for manifest in decision.desired}
+        unknown = plan.held_back(view.unknown, desired)
+        seen = [manifest for key, manifest in desired.items() if key not in unknown]
+        writes = Writes(self.cluster, self.store, resolved)
+        chains = plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas)
+        for chain in [*chains, *((deletion,) for deletion in decision.expired)]:
             try:
-                await self._write(action, resolved.namespace)
-                is_kept = is_kept or plan.concerns(action, kinds.CONTROLLER_REVISION.name)
-            except errors.Absent:
-                pass  # the namespace is being deleted, and the service with it
+                await writes.run(chain)
             except errors.OperatorError as error:
                 failures.append(error)
         return failures
@@ -98,33 +100,6 @@ class Reconciler:
         if not live:
             self.store.discard((kinds.GPT_SERVICE.name, resolved.namespace, resolved.name), resolved.uid)
         return live
-
-    async def _write(self, action: plan.Action, namespace: str) -> None:
-        if isinstance(action, plan.Foreign):
-            raise NameTakenError(f"{action.kind} {action.name} exists and belongs to somebody else")
-        if isinstance(action, plan.Delete):
-            await self._delete(action, namespace)
-            return
-        manifest = action.manifest
-        kind = kinds.BY_NAME[manifest["kind"]]
-        try:
-            live = await self.cluster.apply(manifest, manager=names.MANAGER, uid=action.uid)
-        except errors.Invalid as error:
-            if action.uid is None:
-                raise
-            raise ChildRejectedError(str(error)) from error
-        except errors.Conflict as error:
-            # The stored child is gone or was replaced: forget it, so that the next pass asks the API server.
-            self.store.discard(extract.key_of(kind, manifest["metadata"]), action.uid)
-            raise StaleChildError(str(error)) from error
-        self.store.put(extract.entry(kind, live))
-        logger.info("%s/%s: applied %s", manifest["metadata"]["namespace"], manifest["metadata"]["name"], kind.name)
-
-    async def _delete(self, action: plan.Delete, namespace: str) -> None:
-        kind = kinds.BY_NAME[action.kind]
-        await self.cluster.delete(kind, namespace, action.name, action.uid)
-        self.store.discard((kind.name, namespace, action.name), action.uid)
-        logger.info("%s/%s: deleted %s", namespace, action.name, kind.name)
 
     async def _write_status(
         self, key: Key, begun: Snapshot, decision: Decision, failures: Sequence[errors.OperatorError]
@@ -138,12 +113,15 @@ class Reconciler:
         if latest is None:
             return None
         metadata = begun.service["metadata"]
-        deployment = latest.children.get((kinds.DEPLOYMENT.name, names.deployment(metadata["name"])))
+        deployment = _own_child(latest, kinds.DEPLOYMENT, names.deployment(metadata["name"]))
+        if not failures and deployment is not None and _is_told_already(begun.service, deployment):
+            return None
         facts = status.Facts(
             service=begun.service,
             resolved=decision.resolved,
             failure=_cause(failures),
-            deployment=deployment.body if deployment and deployment.controller_uid == metadata["uid"] else None,
+            deployment=deployment,
+            hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
             warnings=[*decision.warnings, *self.skew.warnings()],
             effective=decision.effective,
@@ -170,16 +148,29 @@ class Reconciler:
         return proof.seconds_left
 
 
-class StaleChildError(errors.Transient):
-    """The child that the store knows is gone; the next pass, soon, makes it again."""
+def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> dict[str, Any] | None:
+    child = snapshot.children.get((kind.name, name))
+    return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
 
 
-class ChildRejectedError(errors.Invalid):
-    """The API server refuses the manifest for a child that exists; it need not be the spec that is to blame."""
+def _is_told_already(service: Mapping[str, Any], deployment: Mapping[str, Any]) -> bool:
+    """Whether a status was written for this spec, and the Deployment's numbers are about to change.
+
+    An autoscaler's step would otherwise show for a moment as a service that is not Ready.
+    """
+    told = section(service, "status").get("observedGeneration") == service["metadata"].get("generation")
+    return told and status.is_behind(deployment)
 
 
-class NameTakenError(errors.Conflict):
-    """A child's name is taken by an object that is not ours."""
+def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[plan.ChildKey]:
+    """Return the autoscaler's key where it has to be looked for though the spec asks for none.
+
+    One whose label was taken off is in no watch, and would undo the count that is applied.
+    """
+    live = snapshot.children.get((kinds.DEPLOYMENT.name, names.deployment(resolved.name)))
+    key = (kinds.HPA.name, names.hpa(resolved.name))
+    handed_over = live is not None and names.MANAGER not in live.replicas_managers
+    return [key] if resolved.autoscaling is None and handed_over and key not in snapshot.children else []
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:
@@ -193,6 +184,8 @@ def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:
             return Cause(conditions.CHILD_REJECTED, conditions.CHILD_REJECTED.message(f"the API server refused {text}"))
         if isinstance(error, errors.Invalid):
             return Cause(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(f"the API server refused {text}"))
+        if isinstance(error, ChildDeletingError):
+            return Cause(conditions.CHILD_DELETING, conditions.CHILD_DELETING.message(text))
         if isinstance(error, errors.Waiting):
             reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in text else conditions.FORBIDDEN
             return Cause(reason, reason.message(text))

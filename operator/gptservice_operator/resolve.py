@@ -76,6 +76,7 @@ def _resolve(
         source=_source(uri, "spec.model" if entry is None else f"GPTModel {_model_name(spec)}: spec.uri"),
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
+        autoscaling=spec.autoscaling if spec.replicas else None,
         rollout=_rollout(spec),
         max_tokens=spec.max_tokens,
         context_length=_first(spec.context_length, entry.context_length if entry is not None else None),
@@ -93,7 +94,7 @@ def _resolve(
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
-        warnings=(*advice.of_service(body), *_catalogue_warnings(spec, models)),
+        warnings=(*advice.of_service(body), *_scaling_warnings(spec), *_catalogue_warnings(spec, models)),
     )
 
 
@@ -134,6 +135,15 @@ def _pod_details(spec: v1.GPTServiceSpec) -> PodDetails:
 def _exposure(k8s_service: ServiceSpec) -> Exposure:
     annotations = _taken_over(k8s_service.annotations)
     return Exposure(k8s_service.type or "ClusterIP", k8s_service.port or DEFAULT_PORT, annotations)
+
+
+def _scaling_warnings(spec: v1.GPTServiceSpec) -> Iterable[str]:
+    """The schema's own 1 cannot be told from one that was written, so that it is never warned of."""
+    scaling = spec.autoscaling
+    if scaling is None or spec.replicas <= 1 or scaling.least_replicas <= spec.replicas <= scaling.max_replicas:
+        return
+    bounds = f"{scaling.least_replicas} to {scaling.max_replicas}"
+    yield f"spec.replicas: {spec.replicas} is outside of what spec.autoscaling allows ({bounds}) and is ignored"
 
 
 def _catalogue_warnings(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

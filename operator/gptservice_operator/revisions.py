@@ -129,6 +129,8 @@ class Kept:
     number: int
     """Kubernetes' ``revision``: the current one's is the highest."""
     data: dict[str, Any]
+    is_leaving: bool = False
+    """Whether it was deleted already, and only somebody's finalizer holds it."""
 
     @property
     def model(self) -> dict[str, Any]:
@@ -148,7 +150,8 @@ def kept(children: Mapping[tuple[str, str], Observed], owner_uid: str) -> dict[s
         data, number = section(child.body, "data"), child.body.get("revision")
         own_key = key_of_template(section(data, "template"))
         if own_key is not None and section(data, "effective") and isinstance(number, int):
-            found[own_key] = Kept(own_key, name, child.uid, number, data)
+            is_leaving = "deletionTimestamp" in section(child.body, "metadata")
+            found[own_key] = Kept(own_key, name, child.uid, number, data, is_leaving)
     return found
 
 
@@ -172,7 +175,8 @@ def expired(known: Mapping[str, Kept], referred: Collection[str]) -> list[Kept]:
         known: all revisions that are kept.
         referred: keys of those that something refers to, which stay however old they are.
     """
-    free = sorted((one for one in known.values() if one.key not in referred), key=lambda one: one.number)
+    staying = [one for one in known.values() if one.key not in referred and not one.is_leaving]
+    free = sorted(staying, key=lambda one: one.number)
     return free[: max(0, len(free) - HISTORY)]
 
 

@@ -26,6 +26,8 @@ class Facts:
     """Why a child could not be written."""
     deployment: Body | None
     """The live Deployment, if it is ours."""
+    hpa: Body | None = None
+    """The live HorizontalPodAutoscaler, if it is ours."""
     pods: Sequence[Body]
     warnings: Sequence[str] = ()
     """What does not stop the service, beyond what was found when it was resolved."""
@@ -38,6 +40,11 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class _Counts:
     desired: int
+    """As many as are asked for: by the spec, or by the autoscaler."""
+    needed: int
+    """As many as have to answer."""
+    scaled: bool
+    """Whether an autoscaler says how many: it may have asked for further ones that are starting."""
     replicas: int
     updated: int
     ready: int
@@ -50,9 +57,9 @@ class _Counts:
         """Whether every pod is of the newest revision and answers, and no other is left."""
         return (
             self.current
-            and self.updated == self.desired
+            and (self.scaled or self.updated == self.desired)
             and self.replicas == self.updated
-            and self.ready >= self.desired
+            and self.ready >= self.needed
         )
 
 
@@ -112,19 +119,29 @@ def is_complete(facts: Facts) -> bool:
 
 def _counts(facts: Facts) -> _Counts:
     desired = section(facts.service, "spec").get("replicas", 1)
-    wanted = desired if isinstance(desired, int) else 0
+    wanted = needed = desired if isinstance(desired, int) else 0
+    scaled = isinstance(facts.resolved, Resolved) and facts.resolved.autoscaling is not None
+    if isinstance(facts.resolved, Resolved) and scaled:
+        wanted, needed = facts.resolved.initial_replicas, facts.resolved.guaranteed_replicas
     if facts.deployment is None:
-        return _Counts(wanted, 0, 0, 0, 0, current=wanted == 0)
+        return _Counts(wanted, needed, scaled, 0, 0, 0, 0, current=wanted == 0)
     live = section(facts.deployment, "status")
-    seen = live.get("observedGeneration", 0) >= facts.deployment["metadata"].get("generation", 0)
     return _Counts(
-        desired=wanted,
+        desired=section(facts.deployment, "spec").get("replicas", 1) if scaled else wanted,
+        needed=needed,
+        scaled=scaled,
         replicas=live.get("replicas", 0),
         updated=live.get("updatedReplicas", 0),
         ready=live.get("readyReplicas", 0),
         available=live.get("availableReplicas", 0),
-        current=seen,
+        current=not is_behind(facts.deployment),
     )
+
+
+def is_behind(deployment: Body) -> bool:
+    """Return whether the numbers in a Deployment's status still speak of what it was before its last change."""
+    seen = section(deployment, "status").get("observedGeneration", 0)
+    return bool(seen < deployment["metadata"].get("generation", 0))
 
 
 _OWN_WORDS = (
@@ -154,7 +171,7 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
         return [accepted, *_stopped()]
     cause = facts.failure or causes.find(facts.pods, facts.deployment)
     if counts.complete and facts.failure is None:
-        return [accepted, _available(counts), *_all_ready(counts)]
+        return [accepted, _available(counts), *_all_ready(counts, causes.of_autoscaler(facts.hpa))]
     cause = cause or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")
     numbers = f"{counts.ready} of {counts.desired} replicas are ready, {counts.updated} of the newest revision"
     message = f"{numbers}; {cause.message}"
@@ -194,11 +211,11 @@ def _stopped() -> list[_Condition]:
     return [*stopped, _not_degraded(), (conditions.READY, False, conditions.STOPPED, message)]
 
 
-def _all_ready(counts: _Counts) -> list[_Condition]:
+def _all_ready(counts: _Counts, inactive: Cause | None) -> list[_Condition]:
     message = f"{counts.ready} of {counts.desired} replicas are ready"
     return [
         (conditions.PROGRESSING, False, conditions.ALL_REPLICAS_READY, message),
-        _not_degraded(),
+        _not_degraded() if inactive is None else (conditions.DEGRADED, True, inactive.reason, inactive.message),
         (conditions.READY, True, conditions.ALL_REPLICAS_READY, message),
     ]
 

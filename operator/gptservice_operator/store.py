@@ -15,6 +15,13 @@ class Observed:
     uid: str
     controller_uid: str | None
     body: dict[str, Any]
+    replicas_managers: frozenset[str] = frozenset()
+    """The field managers that own ``spec.replicas``."""
+
+
+def observed(entry: Entry) -> Observed:
+    """Return the child that an entry holds."""
+    return Observed(entry.uid, entry.controller_uid, entry.body(), entry.replicas_managers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,8 @@ class Store:
     """Entries by (kind, namespace, name).
 
     An entry replaces another only if its resourceVersion is newer, and never one known to be deleted, so that
-    watch events, lists and the replies of writes may arrive in any order.
+    watch events, lists and the replies of writes may arrive in any order. One of the same version counts if it differs:
+    a watch that began before the CRD was changed shows objects without the fields that its old schema lacks.
     """
 
     def __init__(self) -> None:
@@ -53,7 +61,7 @@ class Store:
         """Store an entry; return whether it was news."""
         self._touched[new.key] = self._clock
         old = self._entries.get(new.key)
-        if old is not None and old.resource_version >= new.resource_version:
+        if old is not None and (old.resource_version > new.resource_version or old == new):
             return False
         if self._deleted.get(new.key, -1) >= new.resource_version:
             return False
@@ -139,7 +147,7 @@ class Store:
             service=service.body(),
             models={name: entry.body() for name, entry in models.items() if entry is not None},
             children={
-                (entry.key[0], entry.key[2]): Observed(entry.uid, entry.controller_uid, entry.body())
+                (entry.key[0], entry.key[2]): observed(entry)
                 for entry in owned
                 if entry.key[0] not in (kinds.POD.name, kinds.GPT_SERVICE.name)
             },

@@ -106,6 +106,7 @@ _SERVER_DEFAULTS: dict[str, Body] = {
         },
         "status": {"observedGeneration": 1},
     },
+    "HorizontalPodAutoscaler": {},
     "Service": {"spec": {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "sessionAffinity": "None"}},
 }
 
@@ -119,11 +120,25 @@ def live(manifest: Mapping[str, Any], *, uid: str | None = None, version: int = 
         "resourceVersion": str(version),
         "creationTimestamp": CREATED,
         "generation": 1,
-        "managedFields": [{"manager": names.MANAGER, "operation": "Apply"}],
+        "managedFields": [{"manager": names.MANAGER, "operation": "Apply", "fieldsV1": {}}],
     }
     if old is not None and "status" in old:
         stored["status"] = old["status"]
     return stored
+
+
+def replicas_managers(deployment: Body) -> frozenset[str]:
+    """Return the field managers that own ``spec.replicas``."""
+    return entry(deployment).replicas_managers
+
+
+def own_replicas(deployment: Body, *managers: str) -> None:
+    """Have these field managers own ``spec.replicas``, and no other."""
+    for each in deployment["metadata"]["managedFields"]:
+        each.setdefault("fieldsV1", {}).setdefault("f:spec", {}).pop("f:replicas", None)
+    deployment["metadata"]["managedFields"] += [
+        {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}} for manager in managers
+    ]
 
 
 def entry(body: Mapping[str, Any]) -> extract.Entry:

@@ -1,12 +1,11 @@
 """A cluster in memory: what passes read and write, with what an API server adds, refuses and loses."""
 
 import copy
-import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gptservice_operator import errors, extract, plan
+from gptservice_operator import errors, extract, names, plan
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.cluster import Cluster
@@ -102,22 +101,20 @@ class FakeCluster:
             raise errors.Conflict(f"apply {kind}: Precondition failed: UID in precondition: {uid}")
         if old is not None and kind == "ControllerRevision" and old["data"] != manifest["data"]:
             raise errors.Invalid(f"apply {kind}: {name} is invalid: data: Forbidden: field is immutable")
-        self.writes.append(Write(kind, name, uid, json.loads(json.dumps(manifest))))
+        self.writes.append(
+            Write(kind if manager == names.MANAGER else f"{kind} ({manager})", name, uid, copy.deepcopy(dict(manifest)))
+        )
         self.made += old is None
         new_uid = old["metadata"]["uid"] if old else f"{kind}-{name}-{self.made}"
-        new = builders.live(manifest, uid=new_uid, version=self.version + 1, old=old)
+        whole = (
+            manifest if manager == names.MANAGER else {**copy.deepcopy(old or {}), "spec": dict((old or {})["spec"])}
+        )
+        new = builders.live(whole, uid=new_uid, version=self.version + 1, old=old)
+        if kind == "Deployment":
+            _set_replicas(new, manifest, manager, old)
         if old is not None and _without_version(old) == _without_version(new):
             return copy.deepcopy(old)
         return copy.deepcopy(self.add(new))
-
-    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
-        self._may_fail("delete", kind)
-        old = self.objects.get((kind.name, namespace, name))
-        if old is None or old["metadata"]["uid"] != uid:
-            return
-        self.writes.append(Write(f"-{kind.name}", name, uid, {}))
-        self.version += 1
-        del self.objects[kind.name, namespace, name]
 
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         self._may_fail("status", kinds.GPT_SERVICE)
@@ -128,6 +125,18 @@ class FakeCluster:
             raise errors.Conflict("apply GPTService: Precondition failed: UID in precondition")
         self.writes.append(Write("GPTService/status", name, uid, dict(status)))
         return copy.deepcopy(self.add({**old, "status": dict(status)}))
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
+        self._may_fail("delete", kind)
+        key = (kind.name, namespace, name)
+        old = self.objects.get(key)
+        if old is None or old["metadata"]["uid"] != uid:
+            return
+        self.writes.append(Write(f"delete {kind.name}", name, uid, {}))
+        if old["metadata"].get("finalizers"):
+            self.add({**old, "metadata": {**old["metadata"], "deletionTimestamp": builders.CREATED}})
+        else:
+            del self.objects[key]
 
     async def openapi(self) -> Body:
         self._may_fail("openapi", kinds.GPT_SERVICE)
@@ -155,3 +164,17 @@ def _has_our_label(body: Body) -> bool:
 
 def _without_version(body: Body) -> Body:
     return {**body, "metadata": {**body["metadata"], "resourceVersion": None}}
+
+
+def _set_replicas(new: Body, manifest: Mapping[str, Any], manager: str, old: Body | None) -> None:
+    """Do with ``spec.replicas`` and its owners what server-side apply does: omission by the only owner means 1."""
+    before: Body = (old or {}).get("spec", {})
+    owners = builders.replicas_managers(old) if old is not None else frozenset[str]()
+    if "replicas" in manifest.get("spec", {}):
+        value = manifest["spec"]["replicas"]
+        owners = owners | {manager} if value == before.get("replicas") else frozenset({manager})
+    else:
+        value = 1 if owners == {manager} else before.get("replicas", 1)
+        owners -= {manager}
+    new["spec"]["replicas"] = value
+    builders.own_replicas(new, *owners)

@@ -166,31 +166,6 @@ class TestWhatIsSent:
         assert api.request.body["metadata"] == {**DEPLOYMENT["metadata"], "uid": "u-1"}
         assert "uid" not in DEPLOYMENT["metadata"], "the caller's manifest must stay as it is"
 
-    async def test_delete_is_of_that_very_object_and_what_it_owns_follows(
-        self, cluster: Cluster, api: ApiServer
-    ) -> None:
-        await cluster.delete(kinds.CONTROLLER_REVISION, NAMESPACE, "chat-1", "u-1")
-        path = "/apis/apps/v1/namespaces/team-a/controllerrevisions/chat-1"
-        assert (api.request.method, api.request.path) == ("DELETE", path)
-        assert api.request.headers["Content-Type"] == "application/json"
-        assert api.request.body == {"preconditions": {"uid": "u-1"}, "propagationPolicy": "Background"}
-
-    @pytest.mark.parametrize("code", [404, 409])
-    async def test_delete_of_what_is_gone_or_was_replaced_is_done(
-        self, cluster: Cluster, api: ApiServer, code: int
-    ) -> None:
-        api.will(Answer(status("it is another"), status=code))
-        await cluster.delete(kinds.CONTROLLER_REVISION, NAMESPACE, "chat-1", "u-1")
-        assert len(api.requests) == 1
-
-    @pytest.mark.parametrize(("code", "error"), [(403, errors.Waiting), (500, errors.Transient)])
-    async def test_a_refused_delete_is_an_error(
-        self, cluster: Cluster, api: ApiServer, code: int, error: type[errors.OperatorError]
-    ) -> None:
-        api.will(Answer(status("no"), status=code))
-        with pytest.raises(error):
-            await cluster.delete(kinds.CONTROLLER_REVISION, NAMESPACE, "chat-1", "u-1")
-
     async def test_status_goes_to_its_own_subresource_under_its_own_manager(
         self, cluster: Cluster, api: ApiServer
     ) -> None:
@@ -209,6 +184,34 @@ class TestWhatIsSent:
     async def test_a_manager_with_odd_characters_is_escaped(self, cluster: Cluster, api: ApiServer) -> None:
         await cluster.apply(DEPLOYMENT, manager="a&b=c d")
         assert api.request.query["fieldManager"] == "a&b=c d"
+
+    async def test_delete_demands_that_very_object(self, cluster: Cluster, api: ApiServer) -> None:
+        await cluster.delete(kinds.HPA, NAMESPACE, "chat", "u-1")
+        (request,) = api.requests
+        assert (request.method, request.path) == (
+            "DELETE",
+            f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers/chat",
+        )
+        assert request.body["preconditions"] == {"uid": "u-1"}
+        assert request.body["propagationPolicy"] == "Background"
+        assert request.headers["Content-Type"].startswith("application/json")
+
+    @pytest.mark.parametrize("status", [404, 409])
+    async def test_what_is_gone_already_is_deleted(self, cluster: Cluster, api: ApiServer, status: int) -> None:
+        api.will(Answer({"kind": "Status", "message": "no"}, status))
+        await cluster.delete(kinds.HPA, NAMESPACE, "chat", "u-1")
+
+    async def test_a_deletion_that_is_refused_is_told(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer({"kind": "Status", "message": "forbidden"}, 403))
+        with pytest.raises(errors.Waiting):
+            await cluster.delete(kinds.HPA, NAMESPACE, "chat", "u-1")
+
+    async def test_managed_fields_are_set_for_one_version_only(self, cluster: Cluster, api: ApiServer) -> None:
+        await cluster.set_managed_fields(kinds.DEPLOYMENT, NAMESPACE, "chat", "17", [{"manager": "m"}])
+        (request,) = api.requests
+        assert request.method == "PATCH"
+        assert request.headers["Content-Type"].startswith("application/merge-patch+json")
+        assert request.body == {"metadata": {"resourceVersion": "17", "managedFields": [{"manager": "m"}]}}
 
 
 class TestList:

@@ -41,13 +41,12 @@ def test_a_spec_that_is_refused_comes_to_nothing_but_its_refusal() -> None:
     for spec in ({"replicas": -1}, {"modelRef": "unheard-of"}):
         decision = decided(builders.service(spec=spec))
         assert isinstance(decision.resolved, Refusal)
-        assert (decision.desired, decision.expired, decision.effective, decision.is_kept) == ((), (), None, False)
+        assert (decision.desired, decision.expired, decision.effective) == ((), (), None)
 
 
-def test_a_new_revision_is_the_first_and_not_kept_yet() -> None:
+def test_a_new_revision_is_the_first() -> None:
     decision = decided()
     assert isinstance(decision.resolved, Resolved)
-    assert not decision.is_kept
     assert decision.warnings == ()
     body = of_kind(decision, "ControllerRevision")
     assert body["revision"] == 1
@@ -59,7 +58,6 @@ def test_a_new_revision_is_the_first_and_not_kept_yet() -> None:
 def test_what_is_kept_is_what_is_desired() -> None:
     first = decided()
     again = decided(MINIMAL, *applied(first))
-    assert again.is_kept
     assert again.desired == first.desired
     assert again.warnings == ()
 

@@ -98,7 +98,14 @@ class TestReading:
                 ("GPTModel", None),
                 *(
                     (kind, names.WATCH_SELECTOR)
-                    for kind in ("ConfigMap", "ControllerRevision", "Deployment", "Service", "Pod")
+                    for kind in (
+                        "ConfigMap",
+                        "ControllerRevision",
+                        "Deployment",
+                        "Service",
+                        "HorizontalPodAutoscaler",
+                        "Pod",
+                    )
                 ),
             ],
             key=str,

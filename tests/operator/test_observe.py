@@ -10,7 +10,8 @@ from tests.operator.builders import NAMESPACE, Body
 from tests.operator.fake_cluster import FakeCluster
 
 OWNER = builders.uid_of("GPTService", "chat")
-DESIRED = render.render(builders.resolved())
+RESOLVED = builders.resolved()
+DESIRED = render.render(RESOLVED)
 KEYS = [child_key(manifest) for manifest in DESIRED]
 CONFIG_MAP, REVISION, DEPLOYMENT, K8S_SERVICE = KEYS
 
@@ -18,7 +19,7 @@ CONFIG_MAP, REVISION, DEPLOYMENT, K8S_SERVICE = KEYS
 async def look(
     cluster: FakeCluster, store: Store, known: dict[tuple[str, str], Observed] | None = None
 ) -> observe.View:
-    return await observe.complete(cluster.as_cluster(), store, DESIRED, known or {}, OWNER)
+    return await observe.complete(cluster.as_cluster(), store, KEYS, known or {}, RESOLVED)
 
 
 def live(key: tuple[str, str]) -> Body:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from gptservice_operator import names, plan, render
+from gptservice_operator import names, plan, render, store
 from gptservice_operator.plan import Apply, Foreign
 from gptservice_operator.store import Observed
 from tests.operator import builders
@@ -26,12 +26,12 @@ def desired(kind: str, **spec: Any) -> Body:
 
 
 def observed(body: Body) -> Observed:
-    return Observed(body["metadata"]["uid"], names.controller_uid(body["metadata"]), body)
+    return store.observed(builders.entry(body))
 
 
 def actions(manifest: Body, live: Body | None) -> list[plan.Action]:
     known = {} if live is None else {plan.child_key(live): observed(live)}
-    return plan.plan([manifest], known, OWNER)
+    return [action for chain in plan.plan([manifest], known, OWNER, 1) for action in chain]
 
 
 def applied(manifest: Body) -> Body:
@@ -118,6 +118,7 @@ def test_a_changed_spec_is_applied_with_the_live_uid(kind: str, before: Body, af
         pytest.param("Deployment", delete_at("metadata", "labels", names.LABEL_MANAGED_BY), id="label lost"),
         pytest.param("Service", set_at("spec", "ports", 0, "targetPort", value=1), id="port changed"),
         pytest.param("Service", set_at("spec", "selector", "gptservice-name", value="x"), id="selector changed"),
+        pytest.param("Service", set_at("spec", "selector", "tier", value="x"), id="selector narrowed: no endpoint"),
         pytest.param("Service", set_at("spec", "type", value="NodePort"), id="type changed"),
         pytest.param("Service", delete_at("metadata", "labels", names.SERVICE_LABEL), id="service label lost"),
         pytest.param("ConfigMap", set_at("data", "limits.json", value="{}}"), id="data changed"),
@@ -187,7 +188,10 @@ def test_an_object_that_is_not_ours_is_not_touched(kind: str, references: list[B
 def test_the_order_is_that_of_the_desired_children() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     written = [
-        plan.child_key(action.manifest)[0] for action in plan.plan(manifests, {}, OWNER) if isinstance(action, Apply)
+        plan.child_key(action.manifest)[0]
+        for chain in plan.plan(manifests, {}, OWNER, 1)
+        for action in chain
+        if isinstance(action, Apply)
     ]
     assert written == list(CHILDREN)
 
@@ -196,7 +200,7 @@ def test_only_what_differs_is_written() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     lives = [applied(manifest) for manifest in manifests]
     lives[CHILDREN.index("Deployment")]["spec"]["replicas"] = 9
-    (action,) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER)
+    ((action,),) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER, 1)
     assert isinstance(action, Apply)
     assert action.manifest["kind"] == "Deployment"
 
@@ -238,9 +242,38 @@ def test_an_object_that_was_never_applied_was_not_applied_as_it_should_be() -> N
     assert not plan.was_applied(desired("Service"), {"metadata": {}})
 
 
-def test_an_action_concerns_the_kind_that_it_writes() -> None:
-    (apply,) = actions(desired("Deployment"), None)
-    assert plan.concerns(apply, "Deployment")
-    assert not plan.concerns(apply, "Service")
-    assert not plan.concerns(plan.Foreign("Deployment", "chat"), "Deployment")
-    assert not plan.concerns(plan.Delete("Deployment", "chat", "u"), "Deployment")
+class TestRevisionFirst:
+    PAIR = (desired("ControllerRevision"), desired("Deployment"))
+
+    def kinds(self, *live: Body) -> list[list[str]]:
+        """Return the kinds of each chain of what is to be written."""
+        known = {plan.child_key(body): observed(body) for body in live}
+        chains = plan.plan(self.PAIR, known, OWNER, 1)
+        return [[type(action).__name__ + " " + child_kind(action) for action in chain] for chain in chains]
+
+    def test_the_deployment_is_not_written_unless_what_it_runs_is_kept(self) -> None:
+        assert self.kinds() == [["Apply ControllerRevision", "Apply Deployment"]]
+
+    def test_what_is_kept_already_is_waited_for_no_more(self) -> None:
+        revision = applied(self.PAIR[0])
+        assert self.kinds(revision) == [["Apply Deployment"]]
+        revision["revision"] = 7
+        assert self.kinds(revision) == [["Apply ControllerRevision"], ["Apply Deployment"]]
+
+    def test_one_with_other_content_stands_in_its_way(self) -> None:
+        revision = {**applied(self.PAIR[0]), "data": {"other": "content"}}
+        assert self.kinds(revision) == [["Apply ControllerRevision", "Apply Deployment"]]
+
+    def test_one_of_somebody_else_stands_in_its_way(self) -> None:
+        revision = applied(self.PAIR[0])
+        revision["metadata"]["ownerReferences"] = []
+        assert self.kinds(revision) == [["Foreign ControllerRevision", "Apply Deployment"]]
+
+    def test_alone_it_is_written_all_the_same(self) -> None:
+        ((action,),) = plan.plan(self.PAIR[:1], {}, OWNER, 1)
+        assert child_kind(action) == "ControllerRevision"
+
+
+def child_kind(action: plan.Action) -> str:
+    assert not isinstance(action, plan.SetReplicas)
+    return plan.child_key(action.manifest)[0] if isinstance(action, Apply) else action.kind

@@ -1,6 +1,7 @@
 """Which edit makes another revision, what is kept, and what leaves the history."""
 
 import copy
+import dataclasses
 import json
 from typing import Any, cast
 
@@ -354,6 +355,9 @@ class TestNumber:
         assert revisions.number(history(**known), "x") == expected
 
 
+NINE = {f"r{number}": number for number in range(1, 10)}
+
+
 class TestHistory:
     def test_so_many_are_kept_besides_those_that_are_referred_to(self) -> None:
         known = history(**{f"r{number}": number for number in range(1, 11)})
@@ -368,6 +372,13 @@ class TestHistory:
     @pytest.mark.parametrize("count", range(HISTORY + 1))
     def test_a_short_history_is_kept_whole(self, count: int) -> None:
         assert revisions.expired(history(**{f"r{number}": number for number in range(count)}), set()) == []
+
+    def test_one_that_a_finalizer_holds_is_not_deleted_again_and_takes_no_place(self) -> None:
+        known = {key: dataclasses.replace(one, is_leaving=one.number < 3) for key, one in history(**NINE).items()}
+        assert [one.key for one in revisions.expired(known, set())] == ["r3", "r4"]
+        body = stored()
+        body["metadata"]["deletionTimestamp"] = builders.CREATED
+        assert [one.is_leaving for one in revisions.kept(child(body), OWNER).values()] == [True]
 
     def test_what_is_referred_to_and_not_kept_changes_nothing(self) -> None:
         assert revisions.expired(history(a=1), {"a", "unheard-of"}) == []

@@ -105,3 +105,8 @@ class Autoscaling(ApiModel):
     """What to scale by; CPU at 80 percent if absent."""
     behavior: Behavior | None = None
     """How fast to scale."""
+
+    @property
+    def least_replicas(self) -> int:
+        """``minReplicas``, or 1."""
+        return 1 if self.min_replicas is None else self.min_replicas

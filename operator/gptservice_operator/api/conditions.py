@@ -57,6 +57,9 @@ INVALID_IMAGE = Reason("InvalidImage", "Use a runtime image derived from ours: i
 MODEL_NOT_FOUND = Reason("ModelNotFound", "Check the model's uri and that the volume holds it", True)
 MODEL_ACCESS_DENIED = Reason("ModelAccessDenied", "Check the credentials and the files' permissions", True)
 CHECKSUM_MISMATCH = Reason("ChecksumMismatch", "Fetch the model's files again or correct the digest", True)
+AUTOSCALING_INACTIVE = Reason(
+    "AutoscalingInactive", "Install or mend what serves the metric; until then the number of replicas stays as it is"
+)
 MODEL_LOADING = Reason("ModelLoading")
 DRAIN_TIMEOUT = Reason("DrainTimeout", "Raise spec.drainTimeoutSeconds if requests were cut")
 MODEL_LOAD_FAILED = Reason("ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", True)

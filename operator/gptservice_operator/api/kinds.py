@@ -33,13 +33,20 @@ DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 SERVICE = Kind("v1", "Service", "services")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
+HPA = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 POD = Kind("v1", "Pod", "pods")
 
 OWN: tuple[Kind, ...] = (GPT_SERVICE, GPT_MODEL)
 """Watched in full."""
 
-CHILDREN: tuple[Kind, ...] = (CONFIG_MAP, CONTROLLER_REVISION, DEPLOYMENT, SERVICE)
+CHILDREN: tuple[Kind, ...] = (CONFIG_MAP, CONTROLLER_REVISION, DEPLOYMENT, SERVICE, HPA)
 """Written by us; watched by our label. The order is the order in which a pass writes them."""
+
+PRUNED: tuple[Kind, ...] = (HPA,)
+"""Children that are deleted once the spec asks for them no more; the others are there as long as their service."""
+
+USED_BY_PODS: tuple[Kind, ...] = (CONFIG_MAP,)
+"""Children that pods refer to by name: they are not deleted while a rollout is under way."""
 
 WATCHED: tuple[Kind, ...] = (*OWN, *CHILDREN, POD)
 BY_NAME: dict[str, Kind] = {kind.name: kind for kind in WATCHED}

@@ -21,7 +21,8 @@ def render_deployment(resolved: Resolved, template: Mapping[str, Any]) -> dict[s
         "kind": "Deployment",
         "metadata": resolved.metadata(names.deployment(resolved.name)),
         "spec": {
-            "replicas": resolved.replicas,
+            # Under autoscaling it has another writer: whoever sends it here would undo what that one has set.
+            **({} if resolved.autoscaling is not None else {"replicas": resolved.replicas}),
             "selector": {"matchLabels": names.selector(resolved.name)},
             "strategy": _strategy(resolved),
             "progressDeadlineSeconds": resolved.startup_timeout_seconds + PROGRESS_MARGIN_SECONDS,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gptservice_operator import names
+from gptservice_operator.api.autoscaling import Autoscaling
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.engine import EnvVar
 from gptservice_operator.api.scheduling import Scheduling
@@ -88,6 +89,9 @@ class Resolved:
     source: Source
     served_model_names: tuple[str, ...]
     replicas: int
+    """As asked for; under autoscaling the count before it acts."""
+    autoscaling: Autoscaling | None
+    """None also for a stopped service: an autoscaler cannot hold 0."""
     rollout: ResolvedRollout
     max_tokens: int | None
     context_length: int | None
@@ -107,6 +111,18 @@ class Resolved:
     fs_group: int | None
     warnings: tuple[str, ...]
     """What the user asked for and does not get, or gets in another way."""
+
+    @property
+    def initial_replicas(self) -> int:
+        """The count that a Deployment begins with: as asked for, within the autoscaler's bounds."""
+        if self.autoscaling is None:
+            return self.replicas
+        return min(max(self.replicas, self.autoscaling.least_replicas), self.autoscaling.max_replicas)
+
+    @property
+    def guaranteed_replicas(self) -> int:
+        """The count below which nothing but a fault takes the service."""
+        return self.replicas if self.autoscaling is None else self.autoscaling.least_replicas
 
     def metadata(self, name: str) -> dict[str, Any]:
         """Return the metadata of a child called ``name``."""

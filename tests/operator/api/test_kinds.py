@@ -24,11 +24,13 @@ def test_paths(path: str, expected: str) -> None:
 
 
 def test_a_pass_writes_what_pods_refer_to_before_the_deployment() -> None:
-    assert [kind.name for kind in kinds.CHILDREN] == ["ConfigMap", "ControllerRevision", "Deployment", "Service"]
+    order = [kind.name for kind in kinds.CHILDREN]
+    assert order == ["ConfigMap", "ControllerRevision", "Deployment", "Service", "HorizontalPodAutoscaler"]
 
 
 def test_every_watched_kind_is_found_by_its_name() -> None:
     assert {kind.name for kind in kinds.WATCHED} == {
-        "GPTService", "GPTModel", "ConfigMap", "ControllerRevision", "Deployment", "Service", "Pod",
+        "GPTService", "GPTModel", "ConfigMap", "ControllerRevision", "Deployment", "Service",
+        "HorizontalPodAutoscaler", "Pod",
     }  # fmt: skip
     assert all(kinds.BY_NAME[kind.name] is kind for kind in kinds.WATCHED)

@@ -31,6 +31,10 @@ class RefusedError(Exception):
         self.headers = dict(headers)
 
 
+class NoKeyError(Exception):
+    """The service asks for an API key, and the Secret that it names holds none."""
+
+
 @dataclass
 class Answer:
     """What came back for one question, and when."""
@@ -96,17 +100,18 @@ async def connect(
 ) -> AsyncIterator[GPTClient]:
     """A client of a GPTService, through its Service; without `keep_alive` each request has a connection of its own.
 
-    Raises NotFoundError when the GPTService, its Service or its key is not there.
+    Raises NotFoundError when the GPTService, its Service or its key's Secret is not there, NoKeyError for an empty one.
     """
     service = kubectl.get("gptservice", name, namespace=namespace)
     status = cast(Object, service.get("status") or {})
     models = cast(list[str], status.get("effective", {}).get("servedModelNames") or [name])
+    headers = _authorization(kubectl, namespace, status.get("authSecret"))
     async with AsyncExitStack() as stack:
         route = stack.enter_context(reach.route(namespace, k8s_service_name(service)))
         session = aiohttp.ClientSession(
             route.url,
             connector=aiohttp.TCPConnector(socket_factory=route.socket_factory, force_close=not keep_alive),
-            headers=_authorization(kubectl, namespace, status.get("authSecret")),
+            headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=READ_TIMEOUT_SECONDS),
         )
         yield GPTClient(await stack.enter_async_context(session), models[0])
@@ -123,9 +128,17 @@ def _authorization(kubectl: Kubectl, namespace: str, secret: str | None) -> dict
     """The header with the first key of the Secret; empty for a service without keys."""
     if not secret:
         return {}
-    data = kubectl.get("secret", secret, namespace=namespace)["data"]
-    keys = base64.b64decode(next(iter(data.values()))).decode().split()
+    keys = api_keys(kubectl.get("secret", secret, namespace=namespace))
+    if not keys:
+        raise NoKeyError(f"Secret {namespace}/{secret} holds no API key: put one into it, one key per line")
     return {"Authorization": f"Bearer {keys[0]}"}
+
+
+def api_keys(secret: Object) -> list[str]:
+    """The keys that a Secret holds, as the runtime reads them: every value, one key per line."""
+    data = cast(dict[str, str], secret.get("data") or {})
+    values = [base64.b64decode(value).decode() for value in data.values()]
+    return [line.strip() for value in values for line in value.splitlines() if line.strip()]
 
 
 async def _json(response: aiohttp.ClientResponse) -> Object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.api.state import COLLECTED, Observer, service
-from e2e.kube import Kube, stays, wait_until
+from e2e.kube import Kube, Object, stays, wait_until
 from e2e.operator_process import OperatorProcess
 
 
@@ -38,6 +38,30 @@ def test_without_the_operator(running: OperatorProcess, kube: Kube, namespace: s
     wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
     running.start()
     stays(observer.children, lambda found: not found, "the namespace without children", seconds=2)
+
+
+def test_in_the_foreground(running: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
+    """The object stays until its children are gone; none of them is made again meanwhile."""
+    path = f"/apis/ai.example.com/v1/namespaces/{namespace}/gptservices/gpt"
+    kube.request("DELETE", path, query={"propagationPolicy": "Foreground"})
+    wait_until(lambda: observer.gpt(), lambda gpt: gpt is None, "the GPTService to go", timeout=COLLECTED)
+    wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
+    stays(observer.children, lambda found: not found, "the namespace without children", seconds=2)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"spec": {"replicas": 0}}, id="stopped"),
+        pytest.param({"spec": {"model": "no-such-model"}}, id="refused"),
+    ],
+)
+def test_in_any_state(running: OperatorProcess, kube: Kube, namespace: str, observer: Observer, edit: Object) -> None:
+    generation = kube.merge("GPTService", "gpt", namespace, edit)["metadata"]["generation"]
+    seen = lambda o: o is not None and o["status"].get("observedGeneration") == generation  # noqa: E731
+    observer.wait(seen, "the edit to be seen")
+    kube.delete("GPTService", "gpt", namespace)
+    wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)
 
 
 def test_a_namespace_without_the_operator(running: OperatorProcess, kube: Kube, namespace: str) -> None:

@@ -13,7 +13,6 @@ from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
 
 WARNED: dict[str, Any] = {
-    "auth": {"disabled": True},
     "tls": {"secretName": "tls"},
     "modelDigest": "sha256:" + "0" * 64,
     "rollout": {"autoRollback": False},
@@ -140,7 +139,7 @@ def test_what_has_no_effect_is_said(operator: OperatorProcess, kube: Kube, names
     kube.apply(service(**WARNED), namespace)
     accepted = condition(observer.wait_ready(), "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("True", "AcceptedWithWarnings")
-    for path in ("auth", "tls", "modelDigest", "rollout.autoRollback", "autoscaling"):
+    for path in ("tls", "modelDigest", "rollout.autoRollback", "autoscaling"):
         assert f"spec.{path} has no effect in this version" in accepted["message"]
     edit(kube, namespace, **dict.fromkeys(WARNED))
     observer.wait(lambda o: holds(o, "Accepted", "True", "Accepted"), "no warning")

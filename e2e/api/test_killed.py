@@ -41,12 +41,13 @@ CREATED = service(replicas=2, maxInflightRequests=9)
 EDITED = service(replicas=1, engine={"args": ["--seed=2"]})
 SCALED = service(replicas=3, engine={"args": ["--seed=1"]})
 SCENARIOS = {
-    # ConfigMap, ControllerRevision, Deployment, Service, status: the pods may be ready before the first status is
-    # written.
-    "create": Scenario(edit(CREATED), CREATED, writes=5, exists=False),
+    # Secret, ConfigMap, ControllerRevision, Deployment, Service, status: the pods may be ready before the first status
+    # is written.
+    "create": Scenario(edit(CREATED), CREATED, writes=6, exists=False),
     "edit": Scenario(edit(EDITED), EDITED, writes=3),
     "scale": Scenario(edit(SCALED), SCALED, writes=2),
-    "Deployment deleted": Scenario(delete("Deployment"), BEFORE, writes=2),
+    # Nothing says any more that the Secret was made: it is asked for again.
+    "Deployment deleted": Scenario(delete("Deployment"), BEFORE, writes=3),
     "Service deleted": Scenario(delete("Service"), BEFORE, writes=1),
 }
 TRIALS = [

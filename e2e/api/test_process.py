@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 
 from e2e.api.state import Observer, service
-from e2e.kube import Kube, Object
+from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import NAMESPACE, RELEASE, ROOT, Access, OperatorProcess
 from e2e.proxy import Switchboard
 
@@ -64,10 +65,13 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     operator: OperatorProcess, board: Switchboard, kube: Kube, namespace: str, observer: Observer
 ) -> None:
     """Granted and used are compared over all that this level's tests have made it do, and at least this."""
+    # A simulated pod of this mode stays in ContainerCreating, until the operator asks for its Events.
+    kube.apply(service("stuck", engine={"env": [{"name": "E2E_MODE", "value": "pending"}]}), namespace)
     kube.apply(service(), namespace)
     observer.wait_ready()
     observer.delete_and_wait_for_another("Service")
     observer.wait_ready()
+    wait_until(lambda: listed_events(board, namespace), bool, "the stuck pod's Events to be listed")
     entries = [e for e in board.log.since() if e.target.resource and e.target.group != "authentication.k8s.io"]
     refused = [entry for entry in entries if entry.code == 403 and "being terminated" not in entry.error]
     assert [entry.error for entry in refused] == []
@@ -77,6 +81,15 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
         for verb in _verbs(entry.target.verb, entry.code)
     }
     assert used == granted(kube.get("ClusterRole", RELEASE))
+
+
+def listed_events(board: Switchboard, namespace: str) -> list[str]:
+    """The field selectors of the lists of Events that the operator has got."""
+    wanted = ("list", "events", namespace)
+    found = board.log.since(
+        where=lambda e: (e.target.verb, e.target.resource, e.target.namespace) == wanted and e.code == 200
+    )
+    return [parse_qs(entry.query)["fieldSelector"][0] for entry in found]
 
 
 def _verbs(verb: str, code: int | None) -> set[str]:

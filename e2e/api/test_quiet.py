@@ -110,6 +110,7 @@ def test_everything_is_written_by_us_and_as_ourselves(
         ("apply", "controllerrevisions"),
         ("apply", "deployments"),
         ("apply", "services"),
+        ("create", "secrets"),
         ("status", "gptservices"),
     }
     agents = {write.agent for write in cluster.audit.writes(audit_mark) if write.namespace == namespace}

@@ -59,6 +59,7 @@ EXPECTED_ERRORS = (
     readiness.NotReadyError,
     installation.HelmError,
     kubectl.KubectlError,
+    client.NoKeyError,
     client.RefusedError,
     aiohttp.ClientError,
     OSError,

@@ -27,10 +27,10 @@ START_SECONDS = 600
 EXAMPLES = paths.REPOSITORY / "examples"
 # In a pod that is not the engine's: the endpoint as the status says it, by the cluster's DNS.
 ASK = """
-import json, sys, urllib.request
+import json, os, sys, urllib.request
 body = {"model": sys.argv[2], "temperature": 0, "messages": [{"role": "user", "content": sys.argv[3]}]}
-request = urllib.request.Request(
-    sys.argv[1] + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["API_KEY"]}
+request = urllib.request.Request(sys.argv[1] + "/v1/chat/completions", json.dumps(body).encode(), headers)
 print(json.load(urllib.request.urlopen(request, timeout=60))["choices"][0]["message"]["content"])
 """
 
@@ -59,10 +59,12 @@ async def test_it_answers_piece_by_piece(ready: Object, talk: Talk) -> None:
 
 
 def test_a_pod_asks_at_the_endpoint_of_the_status(ready: Object, kubectl: Kubectl, namespace: str) -> None:
+    key = {"name": ready["status"]["authSecret"], "key": "api-key"}
     client = {
         "name": "client",
         "image": STANDIN_IMAGE,
         "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "API_KEY", "valueFrom": {"secretKeyRef": key}}],
         "command": ["python3", "-c", ASK, ready["status"]["endpoint"], NAME, QUESTION],
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }

@@ -12,7 +12,7 @@ from e2e.node.services import SOON, standin
 
 NAME = "confined"
 WRITABLE = ("/tmp", "/var/cache/gptservice", "/dev/shm")
-READ_ONLY = ("/", "/opt", "/etc", "/models/source", "/etc/gptservice/limits")
+READ_ONLY = ("/", "/opt", "/etc", "/models/source", "/etc/gptservice/limits", "/etc/gptservice/keys")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import wording
@@ -30,9 +30,15 @@ class Cause:
     message: str
 
 
-def find(pods: Sequence[Body], deployment: Body | None) -> Cause | None:
-    """Return what keeps the service from being ready, the gravest first; None if nothing is to be seen."""
-    found = [cause for pod in _newest_revision(pods, deployment) for cause in _of_pod(pod)]
+def find(pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str] | None = None) -> Cause | None:
+    """Return what keeps the service from being ready, the gravest first; None if nothing is to be seen.
+
+    Args:
+        pods: those with the service's labels.
+        deployment: the live Deployment, if it is ours.
+        missing: what Events say of Secrets that pods' volumes lack, by pod UID.
+    """
+    found = [cause for pod in _newest_revision(pods, deployment) for cause in _of_pod(pod, missing or {})]
     if deployment is not None:
         found += _of_deployment(deployment)
     return min(found, key=_gravity, default=None)
@@ -46,16 +52,20 @@ def _gravity(cause: Cause) -> int:
 
 
 def _newest_revision(pods: Sequence[Body], deployment: Body | None) -> list[Body]:
-    """Return the pods of the Deployment's newest revision: an old one's crash is what the new one may mend.
+    """Return the pods of the Deployment's newest revision: an old one's crash is what the new one may mend."""
+    ours = of_deployment(pods, deployment)
+    if deployment is None:
+        return ours
+    newest = max(ours, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+    return [pod for pod in ours if newest is not None and _replica_set(pod) == _replica_set(newest)]
 
-    Only pods that a ReplicaSet of the Deployment made count: anybody can put labels on a pod.
-    """
+
+def of_deployment(pods: Sequence[Body], deployment: Body | None) -> list[Body]:
+    """Return the pods that stay and that a ReplicaSet of the Deployment made: anybody can put labels on a pod."""
     present = [pod for pod in pods if not _is_leaving(pod)]
     if deployment is None:
         return present
-    ours = [pod for pod in present if _replica_set(pod).startswith(f"{deployment['metadata']['name']}-")]
-    newest = max(ours, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
-    return [pod for pod in ours if newest is not None and _replica_set(pod) == _replica_set(newest)]
+    return [pod for pod in present if _replica_set(pod).startswith(f"{deployment['metadata']['name']}-")]
 
 
 def _replica_set(pod: Body) -> str:
@@ -69,14 +79,15 @@ def _is_leaving(pod: Body) -> bool:
 
 def is_ready(pod: Body) -> bool:
     """Return whether the pod takes traffic."""
-    return _condition(pod, "Ready").get("status") == "True"
+    return condition(pod, "Ready").get("status") == "True"
 
 
-def _condition(body: Body, kind: str) -> Body:
+def condition(body: Body, kind: str) -> Body:
+    """Return a condition of an object; an empty mapping if it has none of that type."""
     return first(entries(body, "status", "conditions"), type=kind)
 
 
-def _of_pod(pod: Body) -> Iterator[Cause]:
+def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
     if is_ready(pod):
         return
     name, status = pod["metadata"]["name"], section(pod, "status")
@@ -84,13 +95,19 @@ def _of_pod(pod: Body) -> Iterator[Cause]:
         detail = f"{status.get('reason') or 'Failed'}: {status.get('message') or 'no message'}"
         yield _cause(conditions.POD_FAILED, f"pod {name} failed: {detail}")
         return
-    scheduled = _condition(pod, "PodScheduled")
+    scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         yield _unschedulable(name, str(scheduled.get("message") or "no message"))
         return
     containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
     found = [cause for container in containers if (cause := _of_container(name, container)) is not None]
-    yield from found or [_cause(conditions.PODS_STARTING, f"pod {name} is being started")]
+    yield from found or [_starting(name, missing.get(pod["metadata"]["uid"]))]
+
+
+def _starting(name: str, missing: str | None) -> Cause:
+    if missing is not None:
+        return _cause(conditions.SECRET_NOT_FOUND, f"pod {name}: {missing}")
+    return _cause(conditions.PODS_STARTING, f"pod {name} is being started")
 
 
 def _unschedulable(name: str, message: str) -> Cause:
@@ -146,7 +163,7 @@ def _of_deployment(deployment: Body) -> Iterator[Cause]:
         yield _cause(conditions.CHILD_DELETING, f"Deployment {name} is being deleted")
     if section(deployment, "spec").get("paused"):
         yield _cause(conditions.ROLLOUT_PAUSED, f"Deployment {name} is paused")
-    failure = _condition(deployment, "ReplicaFailure")
+    failure = condition(deployment, "ReplicaFailure")
     if failure.get("status") == "True":
         message = str(failure.get("message") or "no message")
         reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in message else conditions.FORBIDDEN

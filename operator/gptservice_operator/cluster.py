@@ -25,6 +25,9 @@ PAGE_SIZE = 500
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
 _MERGE_PATCH = "application/merge-patch+json"
 
+_NOT_TYPED = "failed to create typed"
+"""The API server's words, with status 500, for an apply to an object whose stored types are not those of its schema."""
+
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
 Body = dict[str, Any]
@@ -143,12 +146,40 @@ class Cluster:
         path = kind.path(namespace, name)
         await self._call("PATCH", kind, path, query=query, body={"metadata": metadata}, verb="patch", merge=True)
 
+    async def create(self, manifest: Mapping[str, Any]) -> bool:
+        """Make a Secret; return whether it was made, False if one of that name is there. The reply is thrown away.
+
+        Raises:
+            errors.OperatorError: it is neither made nor there.
+        """
+        kind = kinds.SECRET
+        try:
+            await self._call("POST", kind, kind.path(manifest["metadata"]["namespace"]), verb="create", body=manifest)
+        except errors.Conflict:
+            return False
+        return True
+
+    async def events(self, namespace: str, uid: str) -> Sequence[Body]:
+        """Return the Events of one object, up to PAGE_SIZE of them, in no order."""
+        query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": str(PAGE_SIZE)}
+        page = await self._call("GET", kinds.EVENT, kinds.EVENT.path(namespace), query=query, verb="list")
+        return entries(page, "items")
+
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
-        """Apply a GPTService's status."""
+        """Apply a GPTService's status.
+
+        An object that was stored under a laxer CRD, with a text where a map belongs, cannot be applied to at all. It
+        takes a merge patch: what is as it was is not judged again.
+        """
         kind = kinds.GPT_SERVICE
         metadata = {"name": name, "namespace": namespace, "uid": uid}
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "status": status}
-        return await self._apply(kind, kind.path(namespace, name, "status"), body, STATUS_MANAGER)
+        path = kind.path(namespace, name, "status")
+        try:
+            return await self._apply(kind, path, body, STATUS_MANAGER)
+        except errors.Invalid:
+            query = {"fieldManager": STATUS_MANAGER}
+            return await self._call("PATCH", kind, path, query=query, body=body, verb="patch", merge=True)
 
     async def _apply(self, kind: kinds.Kind, path: str, body: Mapping[str, Any], manager: str) -> Body:
         query = {"fieldManager": manager, "force": "true"}
@@ -231,6 +262,10 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
         413: errors.Invalid,
         422: errors.Invalid,
     }
+    if status == 500 and _NOT_TYPED in what:
+        return errors.Invalid(what)
+    if status == 409 and reply.get("reason") != "AlreadyExists" and verb == "create":
+        return errors.Transient(what)  # of the quota's counter, not of the object
     if status in by_status:
         return by_status[status](what)
     return errors.Transient(what, float(retry_after) if retry_after and retry_after.isdigit() else None)

@@ -22,6 +22,9 @@ REVISION = f"{kinds.GROUP}/revision"
 RERENDER = f"{kinds.GROUP}/rerender"
 """Annotation of a GPTService: another value has its pod template rendered anew."""
 
+KEY_SECRET = f"{kinds.GROUP}/key-secret"
+"""Annotation of the Deployment: name of the Secret with the generated API key, which was made before it."""
+
 FINALIZER = f"{kinds.GROUP}/unused"
 """A name that nobody sets; kopf would otherwise strip its default finalizer from other operators' objects."""
 
@@ -90,6 +93,14 @@ def controller_revision(service_name: str, key: str) -> str:
 def limits_config_map(service_name: str) -> str:
     """Return the name of the ConfigMap with the live limits."""
     return child(service_name, "-limits")
+
+
+def key_secret(service_name: str, uid: str) -> str:
+    """Return the name of the Secret with the generated API key.
+
+    It holds part of the GPTService's UID: the key of one that was deleted never opens its successor of the same name.
+    """
+    return child(service_name, f"-key-{uid[:8]}")
 
 
 def selector(service_name: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import contained, names
 from .api import kinds
-from .api.body import section
+from .api.body import entries, section
 from .store import Observed
 
 Manifest = dict[str, Any]
@@ -26,10 +26,11 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """An object of that kind and name is not ours: nothing is sent."""
+    """An object of that kind and name is not ours: nothing is sent. ``whose`` says what is known of its owner."""
 
     kind: str
     name: str
+    whose: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,28 @@ def _one(manifest: Manifest, live: Observed | None, owner_uid: str) -> Chain:
     if live is None:
         return (Apply(manifest, None),)
     if live.controller_uid != owner_uid:
-        return (Foreign(*child_key(manifest)),)
+        return (_foreign(manifest, live),)
     return () if _is_as_wanted(manifest, live.body) else (Apply(manifest, live.uid),)
+
+
+def _foreign(manifest: Manifest, live: Observed) -> Foreign:
+    metadata = live.body["metadata"]
+    labels = section(metadata, "labels")
+    wanted: dict[str, str] = manifest["metadata"]["labels"]
+    nobody: dict[str, Any] = {}
+    owner = next((one for one in entries(metadata, "ownerReferences") if one.get("controller")), nobody)
+    if "deletionTimestamp" in metadata:
+        held = ", ".join(metadata.get("finalizers", [])) or "none"
+        whose = f"is being deleted (finalizers: {held}); the service goes on once it is gone"
+    elif owner.get("kind") == kinds.GPT_SERVICE.name:
+        whose = "belongs to an earlier GPTService, and is deleted with it by Kubernetes"
+    elif owner:
+        whose = f"belongs to {owner.get('kind')} {owner.get('name')}"
+    elif wanted.items() <= labels.items():
+        whose = "has our labels and no owner: it is left over from a GPTService that was deleted without its children"
+    else:
+        whose = "belongs to somebody else"
+    return Foreign(*child_key(manifest), whose)
 
 
 def _scaled(
@@ -140,7 +161,7 @@ def _scaled(
     """Return the steps for the Deployment and its autoscaler: at any time, ``spec.replicas`` has one writer."""
     live = observed.get(child_key(deployment))
     if live is not None and live.controller_uid != owner_uid:
-        return (Foreign(*child_key(deployment)),)
+        return (_foreign(deployment, live),)
     if scaler is None:
         hpa_key = (kinds.HPA.name, names.hpa(_service_name(deployment)))
         return tuple(_taken_back(deployment, live, observed.get(hpa_key), owner_uid))

@@ -3,13 +3,12 @@
 import dataclasses
 import datetime
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from . import decide, errors, extract, names, observe, plan, stability, status, wording
+from . import decide, errors, events, extract, keys, names, observe, plan, stability, status, wording
 from .api import conditions, kinds
-from .api.body import section
+from .api.body import Body, section
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
@@ -37,6 +36,8 @@ class Reconciler:
     """The wall clock, with a time zone."""
     skew: Skew = field(default_factory=Skew)
     """What the cluster's CRDs lack."""
+    mounts: events.Mounts = field(default_factory=events.Mounts)
+    """What Events say of pods that cannot start."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -49,12 +50,18 @@ class Reconciler:
         """
         snapshot = self.store.snapshot(key)
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
+            self.mounts.forget(key)
             return None
+        now = self.now()
         decision, view = await self._look(snapshot)
-        failures = await self._write_children(decision, view) if view is not None else []
-        again = await self._write_status(key, snapshot, decision, failures)
+        failures: list[errors.OperatorError] = []
+        stuck = events.Found()
+        if view is not None and isinstance(decision.resolved, Resolved):
+            failures = await self._write_children(decision, decision.resolved, view)
+            stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
+        left = await self._write_status(key, snapshot, decision, failures, stuck, now)
         _raise_unless_settled(failures)
-        return again
+        return min((seconds for seconds in (stuck.again, left) if seconds is not None), default=None)
 
     async def _look(self, snapshot: Snapshot) -> tuple[Decision, observe.View | None]:
         """Decide, and look at the children; None instead of a view if the service is refused."""
@@ -72,16 +79,16 @@ class Reconciler:
             decision = decide.decide(dataclasses.replace(snapshot, children=children), self.config)
         return decision, view
 
-    async def _write_children(self, decision: Decision, view: observe.View) -> list[errors.OperatorError]:
+    async def _write_children(
+        self, decision: Decision, resolved: Resolved, view: observe.View
+    ) -> list[errors.OperatorError]:
         """Write what differs. The failure of one child does not stop the others."""
-        resolved = decision.resolved
-        if not isinstance(resolved, Resolved):
-            return []
         try:
             if view.absent and not await self._is_live(resolved):
                 return []
         except errors.OperatorError as error:
             return [error]
+        await self._make_api_key(resolved, view)
         failures = list(view.unknown.values())
         desired = {plan.child_key(manifest): manifest for manifest in decision.desired}
         unknown = plan.held_back(view.unknown, desired)
@@ -95,6 +102,37 @@ class Reconciler:
                 failures.append(error)
         return failures
 
+    async def _make_api_key(self, resolved: Resolved, view: observe.View) -> None:
+        """Make the Secret before the Deployment, whose pods wait for it: no Deployment in this pass if that fails."""
+        deployment = (kinds.DEPLOYMENT.name, names.deployment(resolved.name))
+        if deployment in view.unknown or not keys.is_missing(resolved, view.observed.get(deployment)):
+            return
+        try:
+            await keys.make(self.cluster, resolved)
+        except errors.Absent:
+            pass  # the namespace is being deleted, and the service with it
+        except errors.OperatorError as error:
+            view.unknown[deployment] = error
+
+    async def _look_at_stuck_pods(
+        self,
+        key: Key,
+        resolved: Resolved,
+        snapshot: Snapshot,
+        now: datetime.datetime,
+        failures: list[errors.OperatorError],
+    ) -> events.Found:
+        """Find out why pods do not start; a Secret of ours that somebody deleted is made again, with a new key."""
+        found = await self.mounts.look(self.cluster, key, snapshot.pods, _deployment(snapshot), now)
+        if resolved.api_keys is None or not resolved.api_keys.generated:
+            return found
+        if resolved.api_keys.secret in found.fresh:
+            try:
+                await keys.make(self.cluster, resolved)
+            except errors.OperatorError as error:
+                failures.append(error)
+        return found.without(resolved.api_keys.secret)
+
     async def _is_live(self, resolved: Resolved) -> bool:
         live = await observe.is_live(self.cluster, resolved.namespace, resolved.name, resolved.uid)
         if not live:
@@ -102,7 +140,13 @@ class Reconciler:
         return live
 
     async def _write_status(
-        self, key: Key, begun: Snapshot, decision: Decision, failures: Sequence[errors.OperatorError]
+        self,
+        key: Key,
+        begun: Snapshot,
+        decision: Decision,
+        failures: Sequence[errors.OperatorError],
+        stuck: events.Found,
+        now: datetime.datetime,
     ) -> float | None:
         """Report on the spec that the pass began with, and on the children as they are after its writes.
 
@@ -113,7 +157,7 @@ class Reconciler:
         if latest is None:
             return None
         metadata = begun.service["metadata"]
-        deployment = _own_child(latest, kinds.DEPLOYMENT, names.deployment(metadata["name"]))
+        deployment = _deployment(latest)
         if not failures and deployment is not None and _is_told_already(begun.service, deployment):
             return None
         facts = status.Facts(
@@ -124,17 +168,10 @@ class Reconciler:
             hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
             warnings=[*decision.warnings, *self.skew.warnings()],
+            missing={uid: secret.message for uid, secret in stuck.missing.items()},
             effective=decision.effective,
         )
-        now = self.now()
-        proof = stability.prove(
-            begun.service,
-            latest.children,
-            latest.pods,
-            rolled_out=facts.deployment if status.is_complete(facts) else None,
-            now=now,
-            period=self.config.stable_seconds,
-        )
+        proof = self._prove(facts, latest, now)
         facts = dataclasses.replace(facts, stable_revision=proof.name)
         wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
@@ -147,13 +184,18 @@ class Reconciler:
         self.store.put(extract.entry(kinds.GPT_SERVICE, live))
         return proof.seconds_left
 
+    def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:
+        return stability.prove(
+            facts.service,
+            latest.children,
+            latest.pods,
+            rolled_out=facts.deployment if status.is_complete(facts) else None,
+            now=now,
+            period=self.config.stable_seconds,
+        )
 
-def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> dict[str, Any] | None:
-    child = snapshot.children.get((kind.name, name))
-    return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
 
-
-def _is_told_already(service: Mapping[str, Any], deployment: Mapping[str, Any]) -> bool:
+def _is_told_already(service: Body, deployment: Body) -> bool:
     """Whether a status was written for this spec, and the Deployment's numbers are about to change.
 
     An autoscaler's step would otherwise show for a moment as a service that is not Ready.
@@ -171,6 +213,16 @@ def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[pla
     key = (kinds.HPA.name, names.hpa(resolved.name))
     handed_over = live is not None and names.MANAGER not in live.replicas_managers
     return [key] if resolved.autoscaling is None and handed_over and key not in snapshot.children else []
+
+
+def _deployment(snapshot: Snapshot) -> Body | None:
+    return _own_child(snapshot, kinds.DEPLOYMENT, names.deployment(snapshot.service["metadata"]["name"]))
+
+
+def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> Body | None:
+    """Return the live child of that name if it is ours."""
+    child = snapshot.children.get((kind.name, name))
+    return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
 
 
 def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:

@@ -9,6 +9,7 @@ from gptservice_runtime import contract
 
 from . import advice, names, reserved, revisions
 from .api import conditions, v1
+from .api.access import Auth
 from .api.body import section
 from .api.conditions import Reason
 from .api.engine import Gpu, Resources
@@ -17,7 +18,17 @@ from .api.rollout import is_zero
 from .api.scheduling import Scheduling
 from .config import Config
 from .parse import explain
-from .render.resolved import Exposure, Origin, PodDetails, Refusal, Resolved, ResolvedGpu, ResolvedRollout, Source
+from .render.resolved import (
+    ApiKeys,
+    Exposure,
+    Origin,
+    PodDetails,
+    Refusal,
+    Resolved,
+    ResolvedGpu,
+    ResolvedRollout,
+    Source,
+)
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 DEFAULT_SERVICE_ACCOUNT = "default"
@@ -91,6 +102,7 @@ def _resolve(
         scheduling=spec.scheduling or Scheduling(),
         pod=_pod_details(spec),
         exposure=_exposure(spec.service or ServiceSpec()),
+        api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
@@ -144,6 +156,14 @@ def _scaling_warnings(spec: v1.GPTServiceSpec) -> Iterable[str]:
         return
     bounds = f"{scaling.least_replicas} to {scaling.max_replicas}"
     yield f"spec.replicas: {spec.replicas} is outside of what spec.autoscaling allows ({bounds}) and is ignored"
+
+
+def _api_keys(auth: Auth | None, generated: str) -> ApiKeys | None:
+    """A key is made unless the user names a Secret or wants none."""
+    if auth is not None and auth.disabled:
+        return None
+    given = auth.api_keys.secret_ref if auth is not None and auth.api_keys is not None else None
+    return ApiKeys(generated, generated=True) if given is None else ApiKeys(given.name, generated=False)
 
 
 def _catalogue_warnings(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

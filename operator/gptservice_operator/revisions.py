@@ -57,7 +57,11 @@ A path that is added later changes no key of a service that does not use it, so 
 BY_PRESENCE: frozenset[str] = frozenset({"cache.size", "tls.issuerRef"})
 """Fields of which only counts whether they are there: a claim is mounted, and a certificate, whatever they say."""
 
-STANDS_FOR_ABSENCE: Mapping[str, Any] = {"startupTimeoutSeconds": 1800, "drainTimeoutSeconds": 60}
+STANDS_FOR_ABSENCE: Mapping[str, Any] = {
+    "auth": {"apiKeys": {"generate": True}},
+    "startupTimeoutSeconds": 1800,
+    "drainTimeoutSeconds": 60,
+}
 """Values that count as if the field were absent, so that a default which an upgraded CRD begins to fill in makes no new
 key. An entry never changes, even if the API's default does: every service would roll.
 """

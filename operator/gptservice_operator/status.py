@@ -1,7 +1,7 @@
 """The status of a GPTService: a pure function of what was decided and what was observed."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import causes, names, wording
@@ -35,6 +35,8 @@ class Facts:
     """What the layers came to when the revision was made; None if nothing could be decided."""
     stable_revision: str | None = None
     """Name of the ControllerRevision that last proved stable."""
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What Events say of Secrets that pods' volumes lack, by pod UID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,11 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     }
     if isinstance(facts.resolved, Resolved):
         status["endpoint"] = endpoint(facts.resolved)
+        if facts.resolved.api_keys is not None:
+            status["authSecret"] = facts.resolved.api_keys.secret
     else:
         # What runs goes on as it was decided before the refused edit.
-        status.update({key: old[key] for key in ("endpoint", "effective") if key in old})
+        status.update({key: old[key] for key in ("endpoint", "effective", "authSecret") if key in old})
     if facts.effective is not None:
         status["effective"] = facts.effective
     if facts.stable_revision is not None:
@@ -169,7 +173,7 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
     accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
     if counts.desired == 0 and facts.failure is None:
         return [accepted, *_stopped()]
-    cause = facts.failure or causes.find(facts.pods, facts.deployment)
+    cause = facts.failure or causes.find(facts.pods, facts.deployment, facts.missing)
     if counts.complete and facts.failure is None:
         return [accepted, _available(counts), *_all_ready(counts, causes.of_autoscaler(facts.hpa))]
     cause = cause or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")

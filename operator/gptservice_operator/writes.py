@@ -51,8 +51,8 @@ class Writes:
 
     async def _do(self, action: Action) -> None:
         match action:
-            case Foreign(kind, name):
-                raise NameTakenError(f"{kind} {name} exists and belongs to somebody else")
+            case Foreign(kind, name, whose):
+                raise NameTakenError(f"{kind} {name} {whose}")
             case Apply(manifest, uid):
                 await self._apply(manifest, names.MANAGER, uid)
             case SetReplicas(name, count):

@@ -68,6 +68,7 @@ def _add_serve_flags(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(contract.MAX_TOKENS_FLAG, type=_positive)
     serving.add_argument(contract.STARTUP_TIMEOUT_FLAG, type=_positive, required=True, help="seconds")
     serving.add_argument(contract.DRAIN_TIMEOUT_FLAG, type=_not_negative, required=True, help="seconds")
+    serving.add_argument(contract.REQUIRE_API_KEY_FLAG, action="store_true", help=f"of {contract.KEYS_DIRECTORY}")
     _add_termination_log_flag(serving)
     _add_test_flags(serving)
 
@@ -84,6 +85,7 @@ def _add_test_flags(serving: argparse.ArgumentParser) -> None:
     serving.add_argument("--probe-port", type=_positive, default=contract.PROBE_PORT, **hidden)
     serving.add_argument("--cache-root", type=Path, default=contract.CACHE_ROOT, **hidden)
     serving.add_argument("--limits-file", type=Path, default=limits, **hidden)
+    serving.add_argument("--keys-directory", type=Path, default=contract.KEYS_DIRECTORY, **hidden)
     serving.add_argument("--drain-gap", type=float, default=contract.DRAIN_GAP_SECONDS, **hidden)
 
 
@@ -110,6 +112,7 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
         engine_paths=engine.EnginePaths(
             cache_root=options.cache_root,
             limits_file=options.limits_file,
+            keys_directory=options.keys_directory,
             control_file=options.cache_root / "run" / "control",
             package_parent=Path(gptservice_runtime.__file__).parent.parent,
         ),
@@ -133,6 +136,7 @@ def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engi
         max_model_len=options.max_model_len,
         max_tokens=max_tokens,
         drain_timeout=options.drain_timeout,
+        require_api_key=options.require_api_key,
         port=options.engine_port,
         extra_arguments=extra,
     )

@@ -26,6 +26,8 @@ MAX_MODEL_LEN_FLAG: Final = "--max-model-len"
 MAX_TOKENS_FLAG: Final = "--max-tokens"
 STARTUP_TIMEOUT_FLAG: Final = "--startup-timeout"
 DRAIN_TIMEOUT_FLAG: Final = "--drain-timeout"
+REQUIRE_API_KEY_FLAG: Final = "--require-api-key"
+"""Without a value: every request to ENGINE_PORT must show a key of KEYS_DIRECTORY."""
 ENGINE_ARGS_SEPARATOR: Final = "--"
 
 # --- ports ----------------------------------------------------------------------------------------
@@ -49,6 +51,9 @@ LIMITS_FILE: Final = "limits.json"
 LIMITS_KEY_MAX_INFLIGHT: Final = "maxInflightRequests"
 """The one key of LIMITS_FILE: a positive integer; absent means no bound."""
 LIMITS_POLL_SECONDS: Final = 2
+KEYS_DIRECTORY: Final = "/etc/gptservice/keys"
+"""Mount point of the Secret whose values hold the API keys, one per line (never by ``subPath``)."""
+KEYS_POLL_SECONDS: Final = 2
 TERMINATION_LOG: Final = "/dev/termination-log"
 TERMINATION_MESSAGE_MAX_BYTES: Final = 4096
 
@@ -72,6 +77,8 @@ EXIT_USAGE: Final = 2
 """Arguments of the runtime itself were refused; the termination message says which."""
 
 # --- reasons in the termination message and in the body of a 503 ----------------------------------
+REASON_API_KEYS_UNUSABLE: Final = "APIKeysUnusable"
+"""A key is demanded and there is none that a client could send."""
 REASON_CRASH_LOOP: Final = "CrashLoop"
 """The engine ended without being asked after it had served, or was killed by a signal."""
 REASON_DRAIN_TIMEOUT: Final = "DrainTimeout"
@@ -92,6 +99,7 @@ REASON_MODEL_NOT_FOUND: Final = "ModelNotFound"
 REASON_OUT_OF_MEMORY: Final = "OutOfMemory"
 
 TerminationReason = Literal[
+    "APIKeysUnusable",
     "CrashLoop",
     "DrainTimeout",
     "GPUOutOfMemory",

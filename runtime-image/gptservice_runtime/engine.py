@@ -11,8 +11,10 @@ EXECUTABLE = "vllm"
 """Looked up on PATH."""
 LIMITS_FILE_ENV = "GPTSERVICE_LIMITS_FILE"
 CONTROL_FILE_ENV = "GPTSERVICE_CONTROL_FILE"
+KEYS_DIRECTORY_ENV = "GPTSERVICE_KEYS_DIRECTORY"
 """How the supervisor tells the middleware inside the engine where to look."""
 MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
+KEY_CHECK = "gptservice_runtime.keys.KeyCheck"
 
 _NEVER_PASSED = frozenset({"VLLM_SERVER_DEV_MODE"})
 """Dev mode opens routes that reset caches and put the engine to sleep."""
@@ -28,6 +30,7 @@ class EngineOptions:
     max_model_len: int | None
     max_tokens: int | None
     drain_timeout: int
+    require_api_key: bool
     port: int
     extra_arguments: tuple[str, ...]
 
@@ -38,6 +41,7 @@ class EnginePaths:
 
     cache_root: Path
     limits_file: Path
+    keys_directory: Path
     control_file: Path
     package_parent: Path
     """The folder from which ``gptservice_runtime`` was imported."""
@@ -58,6 +62,8 @@ def arguments(options: EngineOptions) -> list[str]:
         *chosen_arguments(options),
         *("--host", "0.0.0.0", "--port", str(options.port)),  # noqa: S104 - it serves the pod's address
         *("--middleware", MIDDLEWARE, "--shutdown-timeout", str(options.drain_timeout)),
+        # The last one is the outermost: what it refuses is not counted.
+        *(("--middleware", KEY_CHECK) if options.require_api_key else ()),
         *("--served-model-name", *options.served_model_names),
     ]
 
@@ -92,6 +98,7 @@ def environment(inherited: Mapping[str, str], paths: EnginePaths) -> dict[str, s
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": _python_path(inherited.get("PYTHONPATH", ""), paths.package_parent),
         LIMITS_FILE_ENV: str(paths.limits_file),
+        KEYS_DIRECTORY_ENV: str(paths.keys_directory),
         CONTROL_FILE_ENV: str(paths.control_file),
     }
 

@@ -7,23 +7,15 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from gptservice_runtime import contract, control, engine
+from gptservice_runtime import asgi, contract, control, engine
 
 _log = logging.getLogger(__name__)
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
-
 _CHEAP_POSTS = frozenset({"/abort_requests", "/detokenize", "/inference/v1/abort_requests", "/ping", "/tokenize"})
 """They generate nothing. Any other POST counts: a generation route of a later vLLM must too."""
-_CLOSE = (b"connection", b"close")
 _EVENT_STREAM = b"text/event-stream"
 _DEFAULT_LIMITS_FILE = f"{contract.LIMITS_DIRECTORY}/{contract.LIMITS_FILE}"
 
@@ -87,12 +79,12 @@ class InFlightLimit:
     after the last byte of a stream or after the client has gone.
     """
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: asgi.Application) -> None:
         self._app = app
         self._limit = LimitFile(Path(os.environ.get(engine.LIMITS_FILE_ENV, _DEFAULT_LIMITS_FILE)))
         self._control = _control_block(os.environ.get(engine.CONTROL_FILE_ENV, ""))
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -102,11 +94,11 @@ class InFlightLimit:
             await self._app(scope, receive, send)
             return
         if self._control.draining:
-            await _answer(send, _DRAINING)
+            await asgi.refuse(send, _DRAINING)
             return
         limit = self._limit.current()
         if limit is not None and self._control.in_flight >= limit:
-            await _answer(send, _too_many(limit))
+            await asgi.refuse(send, _too_many(limit))
             return
         self._control.in_flight += 1
         try:
@@ -114,16 +106,16 @@ class InFlightLimit:
         finally:
             self._control.in_flight -= 1
 
-    def _ending_connections(self, send: Send) -> Send:
-        async def send_closing(message: Message) -> None:
+    def _ending_connections(self, send: asgi.Send) -> asgi.Send:
+        async def send_closing(message: asgi.Message) -> None:
             if message["type"] == "http.response.start" and (self._control.stopping or _is_stream(message)):
-                message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
+                message = {**message, "headers": [*message.get("headers", ()), asgi.CLOSE]}
             await send(message)
 
         return send_closing
 
 
-def _is_stream(start: Message) -> bool:
+def _is_stream(start: asgi.Message) -> bool:
     headers = start.get("headers", ())
     return any(name.lower() == b"content-type" and value.startswith(_EVENT_STREAM) for name, value in headers)
 
@@ -136,18 +128,7 @@ def _control_block(path: str) -> control.ControlBlock:
         return control.ControlBlock.private()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Refusal:
-    """An answer in the form of OpenAI's API errors."""
-
-    status: int
-    message: str
-    kind: str
-    code: str
-    headers: tuple[tuple[bytes, bytes], ...]
-
-
-_DRAINING = _Refusal(
+_DRAINING = asgi.Refusal(
     status=503,
     message="This replica is shutting down. Retry: another one will answer.",
     kind="service_unavailable",
@@ -156,20 +137,11 @@ _DRAINING = _Refusal(
 )
 
 
-def _too_many(limit: int) -> _Refusal:
-    return _Refusal(
+def _too_many(limit: int) -> asgi.Refusal:
+    return asgi.Refusal(
         status=429,
         message=f"This replica already serves {limit} requests, its maxInflightRequests: retry later.",
         kind="rate_limit_error",
         code="rate_limit_exceeded",
         headers=((b"retry-after", b"1"),),
     )
-
-
-async def _answer(send: Send, refusal: _Refusal) -> None:
-    error = {"message": refusal.message, "type": refusal.kind, "param": None, "code": refusal.code}
-    body = json.dumps({"error": error}).encode()
-    content = ((b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()))
-    headers = [*content, *refusal.headers]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -26,6 +26,8 @@ class Readiness:
     phase: contract.Phase = contract.PHASE_CHECKING
     engine_alive: bool = False
     detail: str = "the engine has not been started yet"
+    keys_problem: str = ""
+    """Why no request of our own can show an API key, where one is demanded."""
 
     def started(self) -> "Readiness":
         """The engine's process runs; after SIGTERM that changes nothing for clients."""
@@ -44,6 +46,10 @@ class Readiness:
         if self.phase != contract.PHASE_WARMING_UP:
             return self
         return replace(self, phase=contract.PHASE_SERVING, detail="serving")
+
+    def with_keys_problem(self, problem: str) -> "Readiness":
+        """What is wrong with the API keys; empty when nothing is (any more)."""
+        return replace(self, keys_problem=problem)
 
     def draining(self) -> "Readiness":
         """SIGTERM was received."""
@@ -65,6 +71,8 @@ class Readiness:
             reason = contract.REASON_DRAINING
         elif self.phase == contract.PHASE_SERVING:
             reason = contract.REASON_CRASH_LOOP
+        elif self.keys_problem:
+            return {"reason": contract.REASON_API_KEYS_UNUSABLE, "message": self.keys_problem, "phase": self.phase}
         else:
             reason = contract.REASON_MODEL_LOADING
         return {"reason": reason, "message": self.detail, "phase": self.phase}
@@ -74,18 +82,40 @@ class WarmUpRefusedError(Exception):
     """The engine answers, but refuses the warm-up request for good; the text quotes its answer."""
 
 
-async def warm_up(base_url: str, served_names: tuple[str, ...], on_listed: Callable[[], None]) -> None:
-    """Return once every name is listed and a completion was answered; WarmUpRefusedError when it never will.
+class KeyNotDemandedError(Exception):
+    """The engine answers a request that shows no API key, though it has to refuse it."""
+
+
+Key = Callable[[], str | None]
+"""An API key that counts at the moment; None when there is none."""
+
+
+async def warm_up(
+    base_url: str, served_names: tuple[str, ...], on_listed: Callable[[], None], key: Key | None = None
+) -> None:
+    """Return once every name is listed and a completion was answered, and where keys are demanded, none was refused.
 
     Retries for ever while the engine cannot be reached or is busy: the caller owns the start-up budget.
+
+    Args:
+        base_url: the engine's API.
+        served_names: what it must list; the first is asked.
+        on_listed: called when it lists them.
+        key: asked for each request; None where no key is demanded.
+
+    Raises:
+        WarmUpRefusedError: the engine will never answer the warm-up.
+        KeyNotDemandedError: `key` was given, and a request without one was answered.
     """
     # trust_env stays off: a proxy in the user's engine.env must not stand between us and the engine.
     async with aiohttp.ClientSession(base_url, trust_env=False) as session:
-        while not await _lists(session, set(served_names)):  # noqa: ASYNC110 - the event is in another process
+        while not await _lists(session, set(served_names), key):  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(_POLL_SECONDS)
         on_listed()
+        while key is not None and not await _refuses_without_key(session):  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(_POLL_SECONDS)
         refusals = 0
-        while (refusal := await _complete(session, served_names[0])) is not None:
+        while (refusal := await _complete(session, served_names[0], key)) is not None:
             refusals += refusal.final
             if refusals >= _REFUSALS:
                 raise WarmUpRefusedError(f"the engine refuses the warm-up request: {refusal.text}")
@@ -98,27 +128,57 @@ class _Refusal:
     final: bool
 
 
-async def _lists(session: aiohttp.ClientSession, names: set[str]) -> bool:
+class _NoKeyError(Exception):
+    """There is no key at the moment."""
+
+
+def _headers(key: Key | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    if (shown := key()) is None:
+        raise _NoKeyError
+    return {"Authorization": f"Bearer {shown}"}
+
+
+async def _lists(session: aiohttp.ClientSession, names: set[str], key: Key | None) -> bool:
     timeout = aiohttp.ClientTimeout(total=_LIST_TIMEOUT_SECONDS)
     try:
-        async with session.get("/v1/models", timeout=timeout) as response:
+        async with session.get("/v1/models", timeout=timeout, headers=_headers(key)) as response:
             if response.status != 200:
                 return False
             answer: dict[str, Any] = await response.json()
             return names <= {entry["id"] for entry in answer["data"]}
-    except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError, KeyError, TypeError):
+    except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError, KeyError, TypeError, _NoKeyError):
         return False
 
 
-async def _complete(session: aiohttp.ClientSession, name: str) -> _Refusal | None:
+async def _refuses_without_key(session: aiohttp.ClientSession) -> bool:
+    """Whether the key check was seen at work; False when the engine's answer says nothing about it."""
+    timeout = aiohttp.ClientTimeout(total=_LIST_TIMEOUT_SECONDS)
+    try:
+        async with session.get("/v1/models", timeout=timeout) as response:
+            if response.status == 401 or response.status >= 500:
+                return response.status == 401
+            raise KeyNotDemandedError(f"the engine answered a request without an API key (HTTP {response.status})")
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+async def _complete(session: aiohttp.ClientSession, name: str, key: Key | None) -> _Refusal | None:
     request = {"model": name, "prompt": _WARM_UP_PROMPT, "max_tokens": 1, "temperature": 0}
     timeout = aiohttp.ClientTimeout(total=_WARM_UP_TIMEOUT_SECONDS)
     try:
-        async with session.post("/v1/completions", json=request, timeout=timeout) as response:
+        async with session.post("/v1/completions", json=request, timeout=timeout, headers=_headers(key)) as response:
             if response.status == 200:
                 await response.read()
                 return None
             text = f"HTTP {response.status} {(await response.text())[:300]}"
-            return _Refusal(text=text, final=400 <= response.status < 500 and response.status != 429)
-    except (aiohttp.ClientError, TimeoutError) as error:
+            return _Refusal(text=text, final=_is_final(response.status, key))
+    except (aiohttp.ClientError, TimeoutError, _NoKeyError) as error:
         return _Refusal(text=repr(error), final=False)
+
+
+def _is_final(status: int, key: Key | None) -> bool:
+    """A key may have been changed since the engine read it: then it reads it soon."""
+    passing = (429,) if key is None else (401, 429)
+    return 400 <= status < 500 and status not in passing

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gptservice_runtime import cgroup, child, contract, control, engine, failures, models, probes, readiness
+from gptservice_runtime import cgroup, child, contract, control, engine, failures, keys, models, probes, readiness
 from gptservice_runtime.termination import write_failure
 
 _log = logging.getLogger(__name__)
@@ -154,8 +154,9 @@ class _Supervisor:
     async def _get_ready(self, process: child.Child, deadline: float) -> bool:
         """Whether the engine serves; False when SIGTERM came first."""
         url = f"http://127.0.0.1:{self._options.engine_options.port}"
+        key = self._key if self._options.engine_options.require_api_key else None
         warming = asyncio.create_task(
-            readiness.warm_up(url, self._options.engine_options.served_model_names, self._on_listed)
+            readiness.warm_up(url, self._options.engine_options.served_model_names, self._on_listed, key)
         )
         try:
             budget = deadline - asyncio.get_running_loop().time()
@@ -169,10 +170,24 @@ class _Supervisor:
             warming.result()
         except readiness.WarmUpRefusedError as error:
             raise self._failed(contract.REASON_MODEL_LOAD_FAILED, str(error)) from error
+        except readiness.KeyNotDemandedError as error:
+            message = f"{error}: use an image derived from the GPTService runtime image"
+            raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
         finally:
             warming.cancel()
         self._state = self._state.warmed_up()
         return True
+
+    def _key(self) -> str | None:
+        """A key for the warm-up; without one the pod is not ready and says why."""
+        try:
+            key, problem = keys.first_key(self._options.engine_paths.keys_directory), ""
+        except keys.UnusableKeysError as error:
+            key, problem = None, str(error)
+        if problem and problem != self._state.keys_problem:
+            _log.warning("not ready: %s", problem)
+        self._state = self._state.with_keys_problem(problem)
+        return key
 
     def _on_listed(self) -> None:
         self._state = self._state.listed()
@@ -235,6 +250,9 @@ class _Supervisor:
 
     def _start_up_failed(self, process: child.Child) -> _FailedError:
         budget = self._options.startup_timeout
+        if self._state.keys_problem:
+            message = f"not serving after {budget} s (startupTimeoutSeconds): {self._state.keys_problem}"
+            return self._failed(contract.REASON_API_KEYS_UNUSABLE, message)
         return _FailedError(failures.start_up_budget_used_up(self._state.phase, budget, process.tail.text()))
 
     def _oom_kills(self) -> int:

@@ -112,10 +112,15 @@ def test_two_operators_never_run_side_by_side(render: Render) -> None:
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
-def test_the_role_grants_no_wildcard_and_nothing_on_secrets_or_nodes(render: Render) -> None:
+def test_the_role_grants_no_wildcard_and_nothing_on_nodes(render: Render) -> None:
     rules = one(render(), "ClusterRole")["rules"]
     granted = {entry for rule in rules for entry in (*rule["resources"], *rule["verbs"], *rule["apiGroups"])}
-    assert not granted & {"*", "secrets", "nodes", "pods/exec", "escalate", "bind", "impersonate"}
+    assert not granted & {"*", "nodes", "pods/exec", "escalate", "bind", "impersonate"}
+
+
+def test_secrets_can_be_made_and_nothing_else(render: Render) -> None:
+    (rule,) = [rule for rule in one(render(), "ClusterRole")["rules"] if "secrets" in rule["resources"]]
+    assert rule == {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}
 
 
 def test_the_binding_names_the_account_that_the_pod_runs_as(render: Render) -> None:
@@ -162,3 +167,4 @@ def test_values_that_would_go_wrong_later_are_refused_by_their_place(
 def test_the_notes_tell_the_next_command(helm: Helm) -> None:
     done = helm("install", "gptservice-operator", str(CHART), "--dry-run=client", "--namespace", "gptservice-system")
     assert "kubectl apply -f examples/quickstart.yaml" in done.stdout, done.stderr
+    assert "jsonpath='{.status.authSecret}'" in done.stdout

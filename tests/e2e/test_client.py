@@ -142,6 +142,29 @@ async def test_a_key_is_sent_when_the_status_names_a_secret(
     assert request.headers.get("Authorization") == sent
 
 
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        pytest.param({"api-key": "sk-one"}, ["sk-one"], id="as the operator makes it"),
+        pytest.param({"a": "one\n\n two \r\n"}, ["one", "two"], id="several lines"),
+        pytest.param({"a": "", "b": "one"}, ["one"], id="several values"),
+        pytest.param({}, [], id="none"),
+        pytest.param(None, [], id="no data at all"),
+    ],
+)
+def test_keys_are_read_as_the_runtime_does(data: dict[str, str] | None, keys: list[str]) -> None:
+    encoded = data and {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    assert client.api_keys({"data": encoded}) == keys
+
+
+async def test_a_secret_without_a_key_is_said_and_not_a_refusal_by_the_endpoint(endpoint: Endpoint) -> None:
+    stored = cluster_with(a_service(authSecret="demo-key"), **{"demo-key": " \n"})
+    with pytest.raises(client.NoKeyError, match="default/demo-key holds no API key"):
+        async with client.connect(stored, endpoint, "demo"):
+            pass
+    assert endpoint.asked == []
+
+
 async def test_a_refusal_keeps_status_body_and_headers(endpoint: Endpoint) -> None:
     endpoint.status = 429
     async with client.connect(cluster_with(a_service()), endpoint, "demo") as chat:

@@ -1,7 +1,7 @@
 """A cluster in memory: what passes read and write, with what an API server adds, refuses and loses."""
 
 import copy
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -39,7 +39,15 @@ class FakeCluster:
     failures: dict[tuple[str, str], errors.OperatorError] = field(
         default_factory=dict[tuple[str, str], errors.OperatorError]
     )
-    """By verb (get, list, apply, status) and kind: what such a call raises."""
+    """By verb (get, list, apply, create, events, status) and kind: what such a call raises."""
+    secrets: dict[str, Body] = field(default_factory=dict[str, Body])
+    """By name. No watch and no read of a pass shows them."""
+    posts: list[str] = field(default_factory=list[str])
+    """Names of the Secrets that were asked for, made or not."""
+    pod_events: dict[str, list[Body]] = field(default_factory=dict[str, list[Body]])
+    """By UID of the pod."""
+    looks: list[str] = field(default_factory=list[str])
+    """UIDs of the pods whose Events were listed."""
     document: Body = field(default_factory=dict[str, Any])
     """What it publishes of our schemas."""
     version: int = 100
@@ -115,6 +123,21 @@ class FakeCluster:
         if old is not None and _without_version(old) == _without_version(new):
             return copy.deepcopy(old)
         return copy.deepcopy(self.add(new))
+
+    async def create(self, manifest: Mapping[str, Any]) -> bool:
+        """Make a Secret; what it holds is for tests alone, as no reply carries it."""
+        self._may_fail("create", kinds.SECRET)
+        name: str = manifest["metadata"]["name"]
+        self.posts.append(name)
+        if name in self.secrets:
+            return False
+        self.secrets[name] = copy.deepcopy(dict(manifest))
+        return True
+
+    async def events(self, namespace: str, uid: str) -> Sequence[Body]:
+        self._may_fail("events", kinds.EVENT)
+        self.looks.append(uid)
+        return copy.deepcopy(self.pod_events.get(uid, []))
 
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         self._may_fail("status", kinds.GPT_SERVICE)

@@ -159,5 +159,7 @@ CASES: dict[str, Case] = {
             "priority": "High",
         }
     ),
+    "keys-of-the-user": Case({"model": "pvc://models/m", "auth": {"apiKeys": {"secretRef": {"name": "team-keys"}}}}),
+    "no-keys": Case({"model": "pvc://models/m", "auth": {"disabled": True}}),
     "one-pod-cache": Case({"model": "pvc://models/m", "cache": {"size": "10Gi"}}),
 }

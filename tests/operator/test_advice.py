@@ -20,7 +20,6 @@ def test_a_plain_service_has_none() -> None:
 
 
 EXAMPLES: dict[str, Body] = {
-    "auth": {"auth": {"disabled": True}},
     "autoscaling": {"autoscaling": {"maxReplicas": 2}},
     "cache": {"cache": {"size": "1Gi"}},
     "decryptionKeySecretRef": {"decryptionKeySecretRef": {"name": "s"}},

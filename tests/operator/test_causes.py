@@ -258,6 +258,34 @@ def test_a_running_sidecar_is_not_the_model_being_loaded() -> None:
     assert cause.reason is conditions.PODS_STARTING
 
 
+NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(pod(containers=[INITIALIZING]), conditions.SECRET_NOT_FOUND, id="a pod without its volumes"),
+        pytest.param(pod(containers=[crashing(told("OutOfMemory"))]), conditions.OUT_OF_MEMORY, id="one that says why"),
+        pytest.param(pod(ready=True), None, id="one that is ready all the same"),
+    ],
+)
+def test_a_secret_that_events_call_missing_is_the_cause_where_nothing_else_is(
+    body: Body, expected: Reason | None
+) -> None:
+    found = causes.find([body], None, {body["metadata"]["uid"]: NOT_FOUND})
+    assert (found and found.reason) == expected
+    if expected is conditions.SECRET_NOT_FOUND:
+        assert found is not None
+        assert 'secret "team-keys" not found' in found.message
+        assert found.message.endswith(expected.remedy)
+
+
+def test_another_pod_s_missing_secret_is_not_this_one_s() -> None:
+    found = causes.find([pod(containers=[INITIALIZING])], None, {"another": NOT_FOUND})
+    assert found is not None
+    assert found.reason is conditions.PODS_STARTING
+
+
 LOADING = pod("loading", init=[FETCHED], containers=[container(**RUNNING)])
 FAILING = pod("failing", init=[FETCHED], containers=[crashing(told("ModelLoadFailed"))])
 

@@ -181,6 +181,17 @@ class TestWhatIsSent:
             "status": {"phase": "Ready"},
         }
 
+    async def test_a_status_that_cannot_be_applied_for_its_object_s_types_is_merged(
+        self, cluster: Cluster, api: ApiServer
+    ) -> None:
+        words = "failed to create typed live object (a/b): .spec.replicas: expected numeric, got string"
+        api.will(Answer({"kind": "Status", "message": words}, 500), Answer({"metadata": {"name": "b"}}))
+        assert await cluster.apply_status(namespace="a", name="b", uid="u-1", status={"phase": "Pending"})
+        refused, merged = api.requests
+        assert refused.path == merged.path
+        assert merged.headers["Content-Type"].startswith("application/merge-patch+json")
+        assert (merged.body["metadata"]["uid"], merged.body["status"]) == ("u-1", {"phase": "Pending"})
+
     async def test_a_manager_with_odd_characters_is_escaped(self, cluster: Cluster, api: ApiServer) -> None:
         await cluster.apply(DEPLOYMENT, manager="a&b=c d")
         assert api.request.query["fieldManager"] == "a&b=c d"
@@ -212,6 +223,64 @@ class TestWhatIsSent:
         assert request.method == "PATCH"
         assert request.headers["Content-Type"].startswith("application/merge-patch+json")
         assert request.body == {"metadata": {"resourceVersion": "17", "managedFields": [{"manager": "m"}]}}
+
+
+SECRET: Body = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "chat-key-0f1e2d3c", "namespace": NAMESPACE},
+    "data": {"api-key": "c2sta2V5"},
+}
+
+
+class TestCreate:
+    async def test_it_is_a_post_to_the_collection(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer(SECRET, status=201))
+        assert await cluster.create(SECRET) is True
+        assert (api.request.method, api.request.path) == ("POST", "/api/v1/namespaces/team-a/secrets")
+        assert api.request.query == {}
+        assert api.request.body == SECRET
+
+    async def test_one_that_is_there_is_as_good(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer(status('secrets "x" already exists', reason="AlreadyExists"), status=409))
+        assert await cluster.create(SECRET) is False
+
+    async def test_a_conflict_over_the_quota_s_counter_is_not_taken_for_that(
+        self, cluster: Cluster, api: ApiServer
+    ) -> None:
+        message = 'Operation cannot be fulfilled on resourcequotas "q": the object has been modified'
+        api.will(Answer(status(message, reason="Conflict"), status=409))
+        with pytest.raises(errors.Transient, match="resourcequotas"):
+            await cluster.create(SECRET)
+
+    @pytest.mark.parametrize(
+        ("code", "error"),
+        [
+            pytest.param(403, errors.Waiting, id="forbidden or over quota"),
+            pytest.param(404, errors.Absent, id="no such namespace"),
+            pytest.param(422, errors.Invalid, id="refused"),
+            pytest.param(503, errors.Transient, id="unavailable"),
+        ],
+    )
+    async def test_anything_else_is_a_failure(
+        self, cluster: Cluster, api: ApiServer, code: int, error: type[errors.OperatorError]
+    ) -> None:
+        api.will(Answer(status("no"), status=code))
+        with pytest.raises(error):
+            await cluster.create(SECRET)
+
+
+class TestEvents:
+    async def test_those_of_one_object_are_listed(self, cluster: Cluster, api: ApiServer) -> None:
+        listed = [{"reason": "FailedMount"}, {"reason": "Pulling"}]
+        api.will(Answer({"kind": "EventList", "items": listed}))
+        assert await cluster.events(NAMESPACE, "u-1") == listed
+        assert (api.request.method, api.request.path) == ("GET", "/api/v1/namespaces/team-a/events")
+        assert api.request.query == {"fieldSelector": "involvedObject.uid=u-1", "limit": str(PAGE_SIZE)}
+
+    async def test_none_are_none(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer({"kind": "EventList", "items": None}))
+        assert await cluster.events(NAMESPACE, "u-1") == []
 
 
 class TestList:

@@ -28,13 +28,18 @@ AWKWARD = [
     pytest.param("x." * 31 + "y", id="63 characters, every other a dot"),
     pytest.param("a" + "-" * 60 + "." + "b", id="mostly hyphens"),
 ]
+UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 
 
-def revision(service_name: str) -> str:
-    return names.controller_revision(service_name, "0123456789ab")
+def key_secret(name: str) -> str:
+    return names.key_secret(name, UID)
 
 
-CHILD_NAMES = [names.deployment, names.k8s_service, names.limits_config_map, revision]
+def revision(name: str) -> str:
+    return names.controller_revision(name, "0123456789ab")
+
+
+CHILD_NAMES = [names.deployment, names.k8s_service, names.limits_config_map, key_secret, revision]
 
 
 @pytest.mark.parametrize("child_name", CHILD_NAMES)
@@ -93,6 +98,12 @@ def test_names_never_change(name: str, deployment: str, config_map: str) -> None
     assert names.deployment(name) == deployment
     assert names.k8s_service(name) == deployment
     assert names.limits_config_map(name) == config_map
+
+
+def test_the_secret_of_the_key_is_the_object_s_and_not_its_successor_s() -> None:
+    assert key_secret("chat") == "chat-key-0f1e2d3c"
+    assert key_secret("llama-3.1-8b").endswith("-key-0f1e2d3c")
+    assert names.key_secret("chat", "1" + UID[1:]) != key_secret("chat")
 
 
 def test_labels_and_selector_never_change() -> None:

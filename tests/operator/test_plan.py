@@ -182,7 +182,35 @@ def test_what_others_add_is_left_alone(kind: str, edit: Edit) -> None:
 def test_an_object_that_is_not_ours_is_not_touched(kind: str, references: list[Body]) -> None:
     live = applied(desired(kind))
     live["metadata"]["ownerReferences"] = references
-    assert actions(desired(kind), live) == [Foreign(kind, live["metadata"]["name"])]
+    (action,) = actions(desired(kind), live)
+    assert isinstance(action, Foreign)
+    assert (action.kind, action.name) == (kind, live["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        pytest.param({"ownerReferences": []}, "left over from a GPTService", id="an orphan"),
+        pytest.param({"ownerReferences": [], "labels": {}}, "somebody else", id="a stranger"),
+        pytest.param(
+            {"ownerReferences": [names.owner_reference("chat", "before")]}, "an earlier GPTService", id="a former one's"
+        ),
+        pytest.param(
+            {"ownerReferences": [{"kind": "Rollout", "name": "r", "uid": "u", "controller": True}]},
+            "belongs to Rollout r", id="another controller's",
+        ),
+        pytest.param(
+            {"ownerReferences": [], "deletionTimestamp": builders.CREATED, "finalizers": ["a/b"]},
+            "being deleted (finalizers: a/b)", id="one that is held",
+        ),
+    ],
+)  # fmt: skip
+def test_whose_an_object_is_is_said(metadata: Body, said: str) -> None:
+    live = applied(desired("Service"))
+    live["metadata"] |= metadata
+    (action,) = actions(desired("Service"), live)
+    assert isinstance(action, Foreign)
+    assert said in action.whose
 
 
 def test_the_order_is_that_of_the_desired_children() -> None:

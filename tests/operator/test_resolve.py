@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import parse
+from gptservice_operator import names, parse
 from gptservice_operator.api import conditions
-from gptservice_operator.render.resolved import Refusal, ResolvedGpu
+from gptservice_operator.render.resolved import ApiKeys, Refusal, ResolvedGpu
 from tests.operator import builders
 from tests.operator.builders import IMAGE, Body, gpt_model, refusal, resolved
 
@@ -259,6 +259,32 @@ def test_a_missing_spec_is_a_refusal_not_a_crash(missing: Body) -> None:
 
 def test_fields_of_a_newer_version_are_passed_over() -> None:
     assert resolved(spec(autoscaling={"maxReplicas": 3}, gpu={"count": 1, "sharing": "MPS"})).gpu.count == 1
+
+
+class TestApiKeys:
+    GENERATED = ApiKeys(names.key_secret("chat", builders.uid_of("GPTService", "chat")), generated=True)
+
+    @pytest.mark.parametrize(
+        ("auth", "expected"),
+        [
+            pytest.param({}, GENERATED, id="absent: safe by default"),
+            pytest.param({"auth": {"apiKeys": {"generate": True}}}, GENERATED, id="asked for"),
+            pytest.param(
+                {"auth": {"apiKeys": {"secretRef": {"name": "team-keys"}}}},
+                ApiKeys("team-keys", generated=False),
+                id="the user's",
+            ),
+            pytest.param({"auth": {"disabled": True}}, None, id="none"),
+        ],
+    )
+    def test_which_secret_counts(self, auth: Body, expected: ApiKeys | None) -> None:
+        assert resolved(spec(**auth)).api_keys == expected
+
+    @pytest.mark.parametrize(
+        "auth", [{}, {"apiKeys": {}}, {"apiKeys": {"generate": False}}, {"disabled": False}, {"apiKeys": None}]
+    )
+    def test_half_a_choice_is_refused_and_opens_nothing(self, auth: Body) -> None:
+        assert refusal(spec(auth=auth)).reason is conditions.INVALID_SPEC
 
 
 class TestRollout:

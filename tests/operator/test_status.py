@@ -1,6 +1,6 @@
 """The status, as a function of what was decided and observed: every phase with its five conditions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -49,6 +49,7 @@ def facts(
     old: Any = None,
     generation: int = 4,
     warnings: Sequence[str] = (),
+    missing: Mapping[str, str] | None = None,
 ) -> Facts:
     body = builders.service(spec={**SPEC, **(spec or {})}, generation=generation)
     if old is not None:
@@ -62,6 +63,7 @@ def facts(
         deployment=live,
         pods=pods or [],
         warnings=warnings,
+        missing=missing or {},
         effective=effective,
     )
 
@@ -372,6 +374,33 @@ def test_a_spec_with_a_wrong_type_of_replicas_is_no_crash() -> None:
     computed = status.compute(facts({"replicas": "three"}), NOW)
     assert computed["phase"] == "Pending"
     assert reason(computed) == "InvalidSpec"
+
+
+class TestAuthSecret:
+    @pytest.mark.parametrize(
+        ("auth", "secret"),
+        [
+            pytest.param({}, f"chat-key-{builders.uid_of('GPTService', 'chat')[:8]}", id="generated"),
+            pytest.param({"auth": {"apiKeys": {"secretRef": {"name": "team-keys"}}}}, "team-keys", id="the user's"),
+            pytest.param({"auth": {"disabled": True}}, None, id="none"),
+        ],
+    )
+    def test_clients_learn_where_the_keys_are(self, auth: Body, secret: str | None) -> None:
+        assert status.compute(facts(auth), NOW).get("authSecret") == secret
+
+    def test_it_stays_while_an_edit_is_refused(self) -> None:
+        """The pods still ask for it."""
+        before = status.compute(facts(), EARLIER)
+        assert status.compute(facts(resolved=INVALID, old=before), NOW)["authSecret"] == before["authSecret"]
+
+
+def test_a_secret_that_a_pod_s_volume_lacks_is_the_reason() -> None:
+    stuck = pod(containers=[container(waiting={"reason": "PodInitializing"})])
+    missing = {stuck["metadata"]["uid"]: 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'}
+    told = status.compute(facts(live=deployment(), pods=[stuck], missing=missing), NOW)
+    assert reason(told) == "SecretNotFound"
+    assert told["phase"] == "Progressing", "it goes on by itself"
+    assert any('secret "team-keys" not found' in condition["message"] for condition in told["conditions"])
 
 
 def test_a_failing_write_outranks_what_pods_say() -> None:

@@ -89,6 +89,7 @@ class Runtime:
         self.engine_port, self.probe_port = free_ports(2)
         self.termination_log = folder / "termination-log"
         self.limits_file = folder / "limits" / "limits.json"
+        self.keys_directory = folder / "keys"
         self.cache_root = folder / "cache"
         self.model = folder / "model"
         self.process: subprocess.Popen[bytes] | None = None
@@ -114,7 +115,8 @@ class Runtime:
         command += ["--startup-timeout", str(startup_timeout), "--drain-timeout", str(drain_timeout)]
         command += ["--drain-gap", str(drain_gap), "--termination-log", str(self.termination_log)]
         command += ["--engine-port", str(self.engine_port), "--probe-port", str(self.probe_port)]
-        command += ["--cache-root", str(self.cache_root), "--limits-file", str(self.limits_file), *options]
+        command += ["--cache-root", str(self.cache_root), "--limits-file", str(self.limits_file)]
+        command += ["--keys-directory", str(self.keys_directory), *options]
         path = f"{STANDIN}:{Path(python).parent}:/usr/bin:/bin"
         clean = {"PATH": path, "PYTHONPATH": str(PACKAGE_PARENT)}
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:

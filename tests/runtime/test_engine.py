@@ -18,12 +18,14 @@ OPTIONS = engine.EngineOptions(
     max_model_len=None,
     max_tokens=None,
     drain_timeout=60,
+    require_api_key=False,
     port=8000,
     extra_arguments=(),
 )
 PATHS = engine.EnginePaths(
     cache_root=Path("/var/cache/gptservice"),
     limits_file=Path("/etc/gptservice/limits/limits.json"),
+    keys_directory=Path("/etc/gptservice/keys"),
     control_file=Path("/var/cache/gptservice/run/control"),
     package_parent=Path("/opt/gptservice/app"),
 )
@@ -65,6 +67,22 @@ def test_optional_flags_appear_only_when_asked_for(field: str, flag: str, expect
 def test_a_user_cannot_take_over_what_the_pod_promises(flag: str) -> None:
     taken = engine.arguments(replace(OPTIONS, extra_arguments=(flag, "taken-over")))
     assert value(taken, flag) == value(engine.arguments(OPTIONS), flag)
+
+
+def middleware(argv: list[str]) -> list[str]:
+    return [argv[at + 1] for at, word in enumerate(argv) if word == "--middleware"]
+
+
+@pytest.mark.parametrize("extra", [(), ("--middleware", "taken.over")])
+def test_the_key_check_comes_last_which_is_outermost(extra: tuple[str, ...]) -> None:
+    asked = replace(OPTIONS, require_api_key=True, extra_arguments=extra)
+    assert middleware(engine.arguments(asked))[-2:] == [engine.MIDDLEWARE, engine.KEY_CHECK]
+    assert engine.KEY_CHECK not in engine.arguments(replace(asked, require_api_key=False))
+
+
+def test_a_user_cannot_lead_the_key_check_to_other_keys() -> None:
+    environment = engine.environment({engine.KEYS_DIRECTORY_ENV: "/tmp/mine"}, PATHS)
+    assert environment[engine.KEYS_DIRECTORY_ENV] == str(PATHS.keys_directory)
 
 
 @given(

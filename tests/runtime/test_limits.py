@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gptservice_runtime import control, engine, limits
+from gptservice_runtime import asgi, control, engine, limits
 
-Message = limits.Message
+Message = asgi.Message
 
 
 class Inner:
@@ -23,7 +23,7 @@ class Inner:
         self.fails = False
         self.headers: list[tuple[bytes, bytes]] = []
 
-    async def __call__(self, scope: Message, receive: limits.Receive, send: limits.Send) -> None:
+    async def __call__(self, scope: Message, receive: asgi.Receive, send: asgi.Send) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         try:

@@ -56,6 +56,14 @@ def test_what_readyz_says(steps: list[str], phase: str, ready: bool, reason: str
         assert state.not_ready()["message"]
 
 
+def test_a_missing_key_is_told_until_it_is_there_and_only_before_serving() -> None:
+    state = after("started").with_keys_problem("there is no key")
+    assert (state.not_ready()["reason"], state.not_ready()["message"]) == ("APIKeysUnusable", "there is no key")
+    assert state.with_keys_problem("").not_ready()["reason"] == "ModelLoading"
+    assert state.draining().not_ready()["reason"] == "Draining"
+    assert state.listed().warmed_up().engine_died().not_ready()["reason"] == "CrashLoop"
+
+
 @given(st.lists(st.sampled_from([name for name in STEPS if name != "started"]), max_size=12))
 def test_never_ready_after_sigterm_or_death(steps: list[str]) -> None:
     state = after("started", *steps)
@@ -77,12 +85,27 @@ class FakeApi:
         self.names = [["a", "b"]]
         self.statuses = [200]
         self.asked: list[str] = []
+        self.keys: set[str] | None = None
+        """The keys that it takes; None if it asks for none."""
+        self.without_key: list[int] = []
+        """What it answers to requests without a key, one after the other; then 401."""
 
-    async def models(self, _request: web.Request) -> web.Response:
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        shown = request.headers.get("Authorization")
+        if shown is None and self.without_key:
+            return web.json_response({}, status=self.without_key.pop(0))
+        allowed = self.keys is None or (shown or "").removeprefix("Bearer ") in self.keys
+        return None if allowed else web.json_response({"error": "no key"}, status=401)
+
+    async def models(self, request: web.Request) -> web.Response:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
         names = self.names.pop(0) if len(self.names) > 1 else self.names[0]
         return web.json_response({"data": [{"id": name} for name in names]})
 
     async def completions(self, request: web.Request) -> web.Response:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
         self.asked.append((await request.json())["model"])
         status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
         return web.json_response({"error": {"message": "this is why"}}, status=status)
@@ -101,10 +124,10 @@ async def api() -> AsyncIterator[FakeApi]:
     await runner.cleanup()
 
 
-async def warm_up(api: FakeApi) -> list[int]:
+async def warm_up(api: FakeApi, key: readiness.Key | None = None) -> list[int]:
     """Warm up for a and b; how many requests had been made when the names were listed."""
     listed: list[int] = []
-    await asyncio.wait_for(readiness.warm_up(api.url, ("a", "b"), lambda: listed.append(len(api.asked))), 20)
+    await asyncio.wait_for(readiness.warm_up(api.url, ("a", "b"), lambda: listed.append(len(api.asked)), key), 20)
     return listed
 
 
@@ -142,3 +165,41 @@ async def test_it_waits_for_an_engine_that_does_not_listen_yet() -> None:
     (port,) = free_ports(1)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(readiness.warm_up(f"http://127.0.0.1:{port}", ("a",), lambda: None), 0.8)
+
+
+@pytest.mark.wiring
+class TestWithKeys:
+    async def test_the_warm_up_shows_one(self, api: FakeApi) -> None:
+        api.keys = {"right"}
+        await warm_up(api, lambda: "right")
+        assert api.asked == ["a"]
+
+    async def test_a_request_without_one_must_have_been_refused(self, api: FakeApi) -> None:
+        with pytest.raises(readiness.KeyNotDemandedError, match=r"without an API key \(HTTP 200\)"):
+            await warm_up(api, lambda: "right")
+        assert api.asked == [], "the warm-up comes after the check"
+
+    async def test_and_one_that_failed_says_nothing(self, api: FakeApi) -> None:
+        api.keys, api.without_key = {"right"}, [500, 503]
+        await warm_up(api, lambda: "right")
+        assert api.without_key == []
+
+    async def test_it_waits_until_there_is_one(self, api: FakeApi) -> None:
+        api.keys = {"right"}
+        given: list[str | None] = [None, None, "wrong", "right"]
+        await warm_up(api, lambda: given.pop(0) if len(given) > 1 else given[0])
+        assert given == ["right"]
+
+    async def test_a_key_that_changes_half_way_is_no_refusal_for_good(self, api: FakeApi) -> None:
+        api.keys = {"old"}
+        asked: list[str] = []
+
+        def key() -> str:
+            """Old for the list; then six that the engine does not know yet."""
+            asked.append("old" if not asked else "new")
+            if len(asked) == 8:
+                api.keys = {"new"}
+            return asked[-1]
+
+        await warm_up(api, key)
+        assert len(asked) == 8

@@ -35,6 +35,10 @@ CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
 HPA = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 POD = Kind("v1", "Pod", "pods")
+SECRET = Kind("v1", "Secret", "secrets")
+"""Only ever created."""
+EVENT = Kind("v1", "Event", "events")
+"""Listed for single pods, never watched."""
 
 OWN: tuple[Kind, ...] = (GPT_SERVICE, GPT_MODEL)
 """Watched in full."""

@@ -19,7 +19,7 @@ def render_deployment(resolved: Resolved, template: Mapping[str, Any]) -> dict[s
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": resolved.metadata(names.deployment(resolved.name)),
+        "metadata": _metadata(resolved),
         "spec": {
             # Under autoscaling it has another writer: whoever sends it here would undo what that one has set.
             **({} if resolved.autoscaling is not None else {"replicas": resolved.replicas}),
@@ -30,6 +30,14 @@ def render_deployment(resolved: Resolved, template: Mapping[str, Any]) -> dict[s
             "template": template,
         },
     }
+
+
+def _metadata(resolved: Resolved) -> dict[str, Any]:
+    metadata = resolved.metadata(names.deployment(resolved.name))
+    if resolved.api_keys is not None and resolved.api_keys.generated:
+        # The proof that the Secret was made: nothing may read Secrets to find out.
+        metadata["annotations"] = {names.KEY_SECRET: resolved.api_keys.secret}
+    return metadata
 
 
 def _strategy(resolved: Resolved) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "volumeMounts": [
             *_source_mount(resolved),
             {"name": "cache", "mountPath": contract.CACHE_ROOT},
+            *_keys_mount(resolved),
             {"name": "limits", "mountPath": contract.LIMITS_DIRECTORY, "readOnly": True},
             {"name": "shm", "mountPath": contract.SHARED_MEMORY_ROOT},
             {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT},
@@ -124,6 +125,8 @@ def serve_args(resolved: Resolved) -> list[str]:
     for flag, value in numbers:
         if value is not None:
             args += [flag, str(value)]
+    if resolved.api_keys is not None:
+        args.append(contract.REQUIRE_API_KEY_FLAG)
     return [*args, contract.ENGINE_ARGS_SEPARATOR, *resolved.engine_args]
 
 
@@ -158,6 +161,13 @@ def _source_mount(resolved: Resolved) -> list[dict[str, Any]]:
     return [{"name": "source", "mountPath": contract.SOURCE_ROOT, "readOnly": True}]
 
 
+def _keys_mount(resolved: Resolved) -> list[dict[str, Any]]:
+    if resolved.api_keys is None:
+        return []
+    # The whole directory: a file mounted by `subPath` never changes, so that a key could not be rotated.
+    return [{"name": "keys", "mountPath": contract.KEYS_DIRECTORY, "readOnly": True}]
+
+
 def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = [
         {"name": "cache", "emptyDir": {"sizeLimit": _SCRATCH_SIZE}},
@@ -168,6 +178,10 @@ def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _SHARED_MEMORY_SIZE}},
         {"name": "tmp", "emptyDir": {"sizeLimit": _SCRATCH_SIZE}},
     ]
+    if resolved.api_keys is not None:
+        # Readable for the pod's group (fsGroup), and for nobody else.
+        keys = {"secretName": resolved.api_keys.secret, "defaultMode": 0o440}
+        volumes.append({"name": "keys", "secret": keys})
     if resolved.source.claim is not None:
         claim = {"claimName": resolved.source.claim, "readOnly": True}
         volumes.append({"name": "source", "persistentVolumeClaim": claim})

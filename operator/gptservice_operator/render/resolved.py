@@ -78,6 +78,14 @@ class Origin:
     """Value of the annotation that asked for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class ApiKeys:
+    """The Secret in the service's namespace whose keys clients must show; whether it is we who make it."""
+
+    secret: str
+    generated: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """One service, every field decided."""
@@ -106,6 +114,8 @@ class Resolved:
     scheduling: Scheduling
     pod: PodDetails
     exposure: Exposure
+    api_keys: ApiKeys | None
+    """None if nobody is asked for a key."""
     startup_timeout_seconds: int
     drain_timeout_seconds: int
     fs_group: int | None

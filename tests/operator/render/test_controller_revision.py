@@ -98,6 +98,7 @@ class TestReferences:
         assert data()["references"] == [
             {"kind": "ConfigMap", "name": "chat-limits"},
             {"kind": "PersistentVolumeClaim", "name": "models"},
+            {"kind": "Secret", "name": names.key_secret("chat", builders.uid_of("GPTService", "chat"))},
             {"kind": "ServiceAccount", "name": "default"},
         ]
 

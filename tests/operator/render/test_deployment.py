@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gptservice_operator import names
 from gptservice_operator.render.deployment import render_deployment
 from gptservice_operator.render.pod import render_pod_template
 from tests.operator import builders
@@ -32,6 +33,25 @@ def test_a_rolling_update_takes_no_pod_away_before_its_successor_is_ready() -> N
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     assert rendered(upgradeStrategy="RollingUpdate")["strategy"] == rolling
     assert rendered()["strategy"] == rolling, "in full, also where it is the default: only so can it be taken back"
+
+
+GENERATE: Body = {"apiKeys": {"generate": True}}
+THEIRS: Body = {"apiKeys": {"secretRef": {"name": "team-keys"}}}
+DISABLED: Body = {"disabled": True}
+
+
+@pytest.mark.parametrize(
+    ("auth", "annotations"),
+    [
+        pytest.param(GENERATE, {names.KEY_SECRET: f"chat-key-{builders.uid_of('GPTService', 'chat')[:8]}"}, id="ours"),
+        pytest.param(THEIRS, None, id="the user's"),
+        pytest.param(DISABLED, None, id="none"),
+    ],
+)
+def test_it_tells_which_secret_was_made_before_it(auth: Body, annotations: Body | None) -> None:
+    decided = builders.resolved({"model": "pvc://models/m", "auth": auth})
+    manifest = render_deployment(decided, render_pod_template(decided))
+    assert manifest["metadata"].get("annotations") == annotations
 
 
 def test_recreate_has_no_further_settings() -> None:

@@ -48,7 +48,7 @@ class TestPodSecurity:
         assert spec["automountServiceAccountToken"] is False
         assert spec["enableServiceLinks"] is False
         for volume in spec["volumes"]:
-            assert set(volume) - {"name"} <= {"emptyDir", "configMap", "persistentVolumeClaim"}
+            assert set(volume) - {"name"} <= {"emptyDir", "configMap", "secret", "persistentVolumeClaim"}
 
     @EVERY_CASE
     def test_every_container(self, case: str) -> None:
@@ -96,7 +96,7 @@ class TestContract:
         assert engine()["args"] == [
             "serve", "--model", "/models/source/m",
             "--served-model-name", "pvc://models/m", "--served-model-name", "chat",
-            "--startup-timeout", "1800", "--drain-timeout", "60", "--",
+            "--startup-timeout", "1800", "--drain-timeout", "60", "--require-api-key", "--",
         ]  # fmt: skip
 
     def test_every_flag(self) -> None:
@@ -108,11 +108,12 @@ class TestContract:
             "startupTimeoutSeconds": 100,
             "drainTimeoutSeconds": 0,
             "engine": {"args": ["--dtype", "auto"]},
+            "auth": {"apiKeys": {"generate": True}},
         }
         assert engine(spec)["args"] == [
             "serve", "--model", "/models/source/m", "--served-model-name", "a", "--tensor-parallel-size", "4",
             "--max-model-len", "4096", "--max-tokens", "64", "--startup-timeout", "100", "--drain-timeout", "0",
-            "--", "--dtype", "auto",
+            "--require-api-key", "--", "--dtype", "auto",
         ]  # fmt: skip
 
     @pytest.mark.parametrize("count", [0, 1])
@@ -128,6 +129,28 @@ class TestContract:
         assert "subPath" not in mount
         (volume,) = [volume for volume in template_spec()["volumes"] if volume["name"] == mount["name"]]
         assert volume["configMap"]["name"] == "chat-limits"
+
+    @pytest.mark.parametrize(
+        ("auth", "secret"),
+        [
+            pytest.param({}, f"chat-key-{builders.uid_of('GPTService', 'chat')[:8]}", id="ours"),
+            pytest.param({"auth": {"apiKeys": {"secretRef": {"name": "team-keys"}}}}, "team-keys", id="the user's"),
+        ],
+    )
+    def test_the_keys_arrive_as_a_directory_that_only_the_pod_s_group_reads(self, auth: Body, secret: str) -> None:
+        assert contract.REQUIRE_API_KEY_FLAG in engine(auth)["args"]
+        (mount,) = [mount for mount in engine(auth)["volumeMounts"] if mount["mountPath"] == "/etc/gptservice/keys"]
+        assert mount == {"name": mount["name"], "mountPath": "/etc/gptservice/keys", "readOnly": True}
+        (volume,) = [volume for volume in template_spec(auth)["volumes"] if volume["name"] == mount["name"]]
+        assert volume["secret"] == {"secretName": secret, "defaultMode": 0o440}
+
+    def test_what_fetches_the_model_needs_no_key(self) -> None:
+        assert "/etc/gptservice/keys" not in {mount["mountPath"] for mount in fetch()["volumeMounts"]}
+
+    def test_without_keys_there_is_neither_flag_nor_volume(self) -> None:
+        spec = template_spec({"auth": {"disabled": True}})
+        assert contract.REQUIRE_API_KEY_FLAG not in spec["containers"][0]["args"]
+        assert not [volume for volume in spec["volumes"] if "secret" in volume]
 
     def test_shared_memory_is_memory(self) -> None:
         (volume,) = [volume for volume in template_spec()["volumes"] if volume["name"] == "shm"]

@@ -168,6 +168,13 @@ class FakeApi(FakeCluster):
             return _json({"kind": "Status", "code": 403, "message": f"{request.path} is forbidden"}, 403)
         if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_PATHS):
             return await (self._watch(request) if "watch" in request.query else self._list(request))
+        if request.method == "POST" and request.path == kinds.SECRET.path(builders.NAMESPACE):
+            made = await self.create(await request.json())
+            taken = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "already exists"}
+            return _json({}, 201) if made else _json(taken, 409)
+        if request.method == "GET" and request.path == kinds.EVENT.path(builders.NAMESPACE):
+            uid = request.query["fieldSelector"].removeprefix("involvedObject.uid=")
+            return _json({"kind": "EventList", "items": await self.events(builders.NAMESPACE, uid)})
         try:
             return _json(await self._one(request))
         except errors.Absent as error:

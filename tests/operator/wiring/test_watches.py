@@ -97,12 +97,13 @@ class TestRequests:
         for name in ("foreign-finalizer", "going"):
             assert api.objects["GPTService", NAMESPACE, name]["metadata"]["finalizers"] == [KOPF_FINALIZER]
 
-    async def test_we_write_by_server_side_apply_only(self, api: FakeApi, run: Run) -> None:
+    async def test_we_write_by_server_side_apply_and_make_one_secret(self, api: FakeApi, run: Run) -> None:
         api.add(builders.service())
         async with run():
             await eventually(lambda: api.get_body("Service", "chat"))
         ours = [request for request in api.requests if not request.is_kopf_s]
-        assert {request.method for request in ours} == {"GET", "PATCH"}
+        assert {request.method for request in ours} == {"GET", "PATCH", "POST"}
+        assert {request.path for request in ours if request.method == "POST"} == {kinds.SECRET.path("team-a")}
         assert {request.agent.partition("/")[0] for request in ours} == {"gptservice-operator"}
 
 

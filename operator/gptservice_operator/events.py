@@ -1,0 +1,157 @@
+"""Why a pod's volumes are not there: only its Events say, which are listed for a stuck pod and never watched."""
+
+import datetime
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from . import causes, errors
+from .api.body import Body, entries, section
+from .cluster import Cluster
+from .extract import Key
+
+logger = logging.getLogger(__name__)
+
+STUCK_SECONDS = 15.0
+"""How long a pod may be in ContainerCreating before its Events are looked at; then the time to the next look."""
+LONGEST_WAIT_SECONDS = 300.0
+"""The wait doubles with each look at the same pod, up to this."""
+MAX_LOOKS = 3
+"""Pods of one service that are looked at in one pass; siblings mount the same volumes."""
+
+_PASSED = frozenset({"Pulling", "Pulled", "Created", "Started"})
+"""What the kubelet says once every volume is mounted."""
+_CREATING = frozenset({"ContainerCreating", "PodInitializing"})
+_MISSING_SECRET = re.compile(r'secret "([^"]+)" not found')
+
+
+@dataclass(frozen=True, slots=True)
+class MissingSecret:
+    """A Secret that a pod's volume needs, and the kubelet's words."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of a service's stuck pods."""
+
+    missing: Mapping[str, MissingSecret] = field(default_factory=dict[str, MissingSecret])
+    """By pod UID; from this look or an earlier one."""
+    fresh: frozenset[str] = frozenset()
+    """Names of the Secrets that this look has found missing."""
+    again: float | None = None
+    """Seconds until the next look; None if no pod is stuck."""
+
+    def without(self, name: str) -> "Found":
+        """Return the same without one Secret, which is nobody's task to create."""
+        return replace(self, missing={uid: one for uid, one in self.missing.items() if one.name != name})
+
+
+@dataclass(slots=True)
+class _Pod:
+    """What is remembered of a stuck pod."""
+
+    due: datetime.datetime
+    wait: float = STUCK_SECONDS
+    missing: MissingSecret | None = None
+
+
+@dataclass(slots=True)
+class Mounts:
+    """Looks at the Events of stuck pods, ever more seldom. It remembers no pod that is not stuck."""
+
+    _pods: dict[Key, dict[str, _Pod]] = field(default_factory=dict[Key, dict[str, _Pod]])
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a service that is gone."""
+        self._pods.pop(key, None)
+
+    async def look(
+        self, cluster: Cluster, key: Key, pods: Sequence[Body], deployment: Body | None, now: datetime.datetime
+    ) -> Found:
+        """Return why the pods of a service's Deployment are stuck. An API error is logged and means: not known."""
+        known = self._known(key, causes.of_deployment(pods, deployment), now)
+        due = [uid for uid, pod in known.items() if pod.due <= now][:MAX_LOOKS]
+        for uid in due:
+            pod = known[uid]
+            pod.missing = await _missing(cluster, key[0], uid)
+            pod.due, pod.wait = now + datetime.timedelta(seconds=pod.wait), min(pod.wait * 2, LONGEST_WAIT_SECONDS)
+        missing = {uid: pod.missing for uid, pod in known.items() if pod.missing is not None}
+        return Found(
+            missing=missing,
+            fresh=frozenset(missing[uid].name for uid in due if uid in missing),
+            again=min((max(0.0, (pod.due - now).total_seconds()) for pod in known.values()), default=None),
+        )
+
+    def _known(self, key: Key, pods: Sequence[Body], now: datetime.datetime) -> dict[str, _Pod]:
+        """Return the stuck pods by UID, the oldest first, with what is remembered of them."""
+        before = self._pods.pop(key, {})
+        first_look = datetime.timedelta(seconds=STUCK_SECONDS)
+        stuck = {pod["metadata"]["uid"]: since for pod in pods if (since := creating_since(pod, now)) is not None}
+        known = {uid: before.get(uid) or _Pod(since + first_look) for uid, since in stuck.items()}
+        if known:
+            self._pods[key] = known
+        return known
+
+
+def creating_since(pod: Body, now: datetime.datetime) -> datetime.datetime | None:
+    """Return since when a pod that has a node has run no container; None if that is not so."""
+    status = section(pod, "status")
+    if status.get("phase") != "Pending" or not all(map(_has_not_run, _containers(status))):
+        return None
+    scheduled = causes.condition(pod, "PodScheduled")
+    if scheduled.get("status") != "True":
+        return None
+    return _time(scheduled.get("lastTransitionTime")) or now
+
+
+def _containers(status: Body) -> list[Body]:
+    return [*entries(status, "initContainerStatuses"), *entries(status, "containerStatuses")]
+
+
+def _has_not_run(container: Body) -> bool:
+    if section(container, "lastState", "terminated"):
+        return False
+    return section(container, "state", "waiting").get("reason") in _CREATING
+
+
+async def _missing(cluster: Cluster, namespace: str, uid: str) -> MissingSecret | None:
+    try:
+        return missing_secret(await cluster.events(namespace, uid))
+    except errors.OperatorError as error:
+        logger.warning("%s: cannot look at the events of pod %s: %s", namespace, uid, error)
+        return None
+
+
+def missing_secret(listed: Sequence[Body]) -> MissingSecret | None:
+    """Return the Secret that the newest complaint about a pod's volumes names, unless they are mounted by now."""
+    for event in sorted(listed, key=_when, reverse=True):
+        if event.get("reason") in _PASSED:
+            return None
+        message = str(event.get("message") or "")
+        if event.get("reason") == "FailedMount" and (found := _MISSING_SECRET.search(message)) is not None:
+            return MissingSecret(found[1], message)
+    return None
+
+
+def _when(event: Body) -> str:
+    """Return when an event was last seen: the two forms of Event keep that in different places."""
+    return max([text for text in _times(event) if isinstance(text, str)], default="")
+
+
+def _times(event: Body) -> Iterator[object]:
+    yield event.get("lastTimestamp")
+    yield event.get("eventTime")
+    yield section(event, "series").get("lastObservedTime")
+    yield section(event, "metadata").get("creationTimestamp")
+
+
+def _time(text: object) -> datetime.datetime | None:
+    try:
+        time = datetime.datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None

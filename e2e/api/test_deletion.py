@@ -91,8 +91,8 @@ def test_deleted_and_made_again_without_the_operator(
     observer.wait_ready()
     wait_until(
         lambda: [c["metadata"]["ownerReferences"][0]["uid"] for c in observer.children().values()],
-        lambda owners: owners == ["gpt"] * 3,
-        "three children of the new GPTService",
+        lambda owners: owners == ["gpt"] * 4,
+        "four children of the new GPTService",
     )
     assert observer.child("Deployment")["metadata"]["ownerReferences"][0]["uid"] == uid
 
@@ -105,5 +105,11 @@ def test_orphaned_children_are_adopted_by_nobody(
     kube.request("DELETE", path, query={"propagationPolicy": "Orphan"})
     wait_until(lambda: observer.gpt(), lambda gpt: gpt is None, "the GPTService to go")
     versions = observer.versions()
-    assert set(versions) == {"Deployment/gpt", "Service/gpt", "ConfigMap/gpt-limits"}
+    (revision,) = observer.revisions()
+    assert set(versions) == {
+        "Deployment/gpt",
+        "Service/gpt",
+        "ConfigMap/gpt-limits",
+        f"ControllerRevision/{revision['metadata']['name']}",
+    }
     stays(observer.versions, lambda now: set(now) == set(versions), "the children", seconds=1)

@@ -43,6 +43,7 @@ KINDS = {
     "GPTModel": Kind("ai.example.com/v1", "gptmodels", namespaced=False),
     "Deployment": Kind("apps/v1", "deployments"),
     "ReplicaSet": Kind("apps/v1", "replicasets"),
+    "ControllerRevision": Kind("apps/v1", "controllerrevisions"),
     "Pod": Kind("v1", "pods"),
     "Service": Kind("v1", "services"),
     "ConfigMap": Kind("v1", "configmaps"),

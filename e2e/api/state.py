@@ -14,6 +14,7 @@ from gptservice_operator.api import kinds
 COLLECTED = 60
 # The cluster has no others, but for the tests that bring them.
 CHILDREN = tuple(kind.name for kind in kinds.CHILDREN if kind not in kinds.OPTIONAL)
+REVISION_LABEL = "ai.example.com/revision"
 _SERVER_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace")
 _SERVER_SPEC = ("clusterIP", "clusterIPs")
 # Kubernetes' own, in every namespace and on every Deployment.
@@ -132,17 +133,29 @@ class Observer:
     def children(self) -> dict[str, Object]:
         """Every object in the namespace that could be a child, by kind and name, without what the server makes up.
 
-        UIDs of owners are replaced by their names, so that two namespaces can be compared.
+        UIDs of owners are replaced by their names, and of the revisions only those that run are told, so that two
+        namespaces can be compared whatever happened in them before.
         """
         services = self.kube.all("GPTService", self.namespace)
         owners = {gpt["metadata"]["uid"]: gpt["metadata"]["name"] for gpt in services}
-        return {key: plain(obj, owners) for key, obj in self._objects(CHILDREN).items()}
+        return {key: plain(obj, owners) for key, obj in self._objects(CHILDREN).items() if not self._is_history(obj)}
 
     def _objects(self, wanted: Sequence[str]) -> dict[str, Object]:
         found = {
             f"{kind}/{obj['metadata']['name']}": obj for kind in wanted for obj in self.kube.all(kind, self.namespace)
         }
         return {key: obj for key, obj in found.items() if key not in _EVERYWHERE}
+
+    def _is_history(self, obj: Object) -> bool:
+        """Whether it is a revision that no Deployment runs, though there are some."""
+        running = [revision_of(deployment) for deployment in self.kube.all("Deployment", self.namespace)]
+        own = obj["metadata"].get("labels", {}).get(REVISION_LABEL)
+        return own is not None and bool(running) and own not in running
+
+    def revisions(self, name: str = "gpt") -> list[Object]:
+        """The ControllerRevisions of one service, the newest last."""
+        found = self.kube.all("ControllerRevision", self.namespace, labels=f"gptservice-name={name}")
+        return sorted(found, key=lambda revision: int(revision["revision"]))
 
     def versions(self) -> dict[str, str]:
         """The resourceVersion of everything in the namespace that the operator could write."""
@@ -173,6 +186,12 @@ def runs(deployment: Object, replicas: int) -> bool:
     counts = [live.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
     seen = live.get("observedGeneration") == deployment["metadata"]["generation"]
     return seen and [deployment["spec"]["replicas"], *counts] == [replicas] * 4
+
+
+def revision_of(deployment: Object) -> str | None:
+    """The key of the revision that a Deployment runs."""
+    labels: dict[str, str] = deployment["spec"]["template"]["metadata"].get("labels", {})
+    return labels.get(REVISION_LABEL)
 
 
 def engine_args(deployment: Object) -> list[str]:

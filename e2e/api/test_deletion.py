@@ -91,8 +91,8 @@ def test_deleted_and_made_again_without_the_operator(
     observer.wait_ready()
     wait_until(
         lambda: [c["metadata"]["ownerReferences"][0]["uid"] for c in observer.children().values()],
-        lambda owners: owners == ["gpt"] * 6,
-        "the six children of the new GPTService",
+        lambda owners: owners == ["gpt"] * 7,
+        "the seven children of the new GPTService",
     )
     assert observer.child("Deployment")["metadata"]["ownerReferences"][0]["uid"] == uid
 
@@ -106,5 +106,5 @@ def test_orphaned_children_are_adopted_by_nobody(
     wait_until(lambda: observer.gpt(), lambda gpt: gpt is None, "the GPTService to go")
     versions = observer.versions()
     assert {"Deployment/gpt", "Service/gpt", "ConfigMap/gpt-limits"} < set(versions)
-    assert len(versions) == 7
+    assert len(versions) == 8
     stays(observer.versions, lambda now: set(now) == set(versions), "the children", seconds=1)

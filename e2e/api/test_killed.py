@@ -41,9 +41,10 @@ CREATED = service(replicas=2, maxInflightRequests=9)
 EDITED = service(replicas=1, engine={"args": ["--seed=2"]})
 SCALED = service(replicas=3, engine={"args": ["--seed=1"]})
 SCENARIOS = {
-    # Secret, account, ConfigMap, Deployment, two Services, policy, status: the pods may be ready before the first one.
-    "create": Scenario(edit(CREATED), CREATED, writes=9, exists=False),
-    "edit": Scenario(edit(EDITED), EDITED, writes=2),
+    # Secret, account, ConfigMap, ControllerRevision, Deployment, two Services, policy, status: the pods may be ready
+    # before the first status is written.
+    "create": Scenario(edit(CREATED), CREATED, writes=10, exists=False),
+    "edit": Scenario(edit(EDITED), EDITED, writes=3),
     # Deployment, budget, status.
     "scale": Scenario(edit(SCALED), SCALED, writes=3),
     # Nothing says any more that the Secret was made: it is asked for again.

@@ -108,6 +108,7 @@ def test_everything_is_written_by_us_and_as_ourselves(
     assert {entry.user_agent.split("/")[0] for entry in writes} == {"gptservice-operator"}
     assert {(entry.target.verb, entry.target.resource) for entry in writes} == {
         ("apply", "configmaps"),
+        ("apply", "controllerrevisions"),
         ("apply", "deployments"),
         ("apply", "networkpolicies"),
         ("apply", "serviceaccounts"),
@@ -138,6 +139,7 @@ def test_children_are_written_once_when_made(
     written = [e.target for e in board.log.writes(mark) if e.target.namespace == namespace and e.target.verb == "apply"]
     assert sorted(target.resource for target in written) == [
         "configmaps",
+        "controllerrevisions",
         "deployments",
         "networkpolicies",
         "poddisruptionbudgets",

@@ -88,7 +88,7 @@ def test_a_service_made_again_while_its_watch_is_cut(
         found = [obj for kind in CHILDREN for obj in kube.all(kind, namespace, labels="gptservice-name=gpt")]
         return [obj["metadata"]["ownerReferences"][0]["uid"] for obj in found]
 
-    wait_until(ours, lambda owners: owners == [new["metadata"]["uid"]] * 7, "the children of the new GPTService")
+    wait_until(ours, lambda owners: owners == [new["metadata"]["uid"]] * 8, "the children of the new GPTService")
     observer.wait_rolled("gpt", lambda d: "--seed=2" in engine_args(d), "the new spec")
 
 

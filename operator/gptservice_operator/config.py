@@ -44,6 +44,8 @@ class Config:
     """Longest wait after a failed pass."""
     status_interval_seconds: float = 1.0
     """Shortest time between two passes of one service, so that a burst of events is one write."""
+    stable_seconds: float = 120.0
+    """How long every pod of a revision must have been ready until it counts as stable."""
     workers: int = 16
     """Passes at a time, over all services."""
     request_timeout_seconds: float = 30.0

@@ -88,10 +88,15 @@ def _metadata(body: Body, *fields: str) -> dict[str, Any]:
     return {field: metadata[field] for field in fields if field in metadata}
 
 
+_ANNOTATIONS = frozenset({names.RERENDER})
+"""Annotations of a user's object that a pass looks at; others may be large, and are nobody's business here."""
+
+
 def _own(body: Body) -> dict[str, Any]:
     fields = ("name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp")
+    annotations = {key: value for key, value in section(body, "metadata", "annotations").items() if key in _ANNOTATIONS}
     return {
-        "metadata": _metadata(body, *fields),
+        "metadata": {**_metadata(body, *fields), **({"annotations": annotations} if annotations else {})},
         **{key: body[key] for key in ("spec", "status") if key in body},
     }
 

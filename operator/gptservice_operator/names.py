@@ -18,6 +18,12 @@ REPLICAS_MANAGER = f"{MANAGER}-replicas"
 APPLIED_HASH = f"{kinds.GROUP}/applied-hash"
 """Annotation of a child: hash of the manifest that was last applied."""
 
+REVISION = f"{kinds.GROUP}/revision"
+"""Label of a pod, a pod template and a ControllerRevision: the key of the revision."""
+
+RERENDER = f"{kinds.GROUP}/rerender"
+"""Annotation of a GPTService: another value has its pod template rendered anew."""
+
 KEY_SECRET = f"{kinds.GROUP}/key-secret"
 """Annotation of the Deployment: name of the Secret with the generated API key, which was made before it."""
 
@@ -120,6 +126,11 @@ def cache_claim(service_name: str, storage_class: str | None, access_modes: Iter
     """Return the name of the cache's claim. What cannot be changed in a claim is in its name: other values, another."""
     fixed = json.dumps([storage_class, sorted(access_modes)])
     return child(service_name, f"-cache-{hashlib.sha256(fixed.encode()).hexdigest()[:8]}")
+
+
+def controller_revision(service_name: str, key: str) -> str:
+    """Return the name of the ControllerRevision that keeps the revision of this key."""
+    return child(service_name, f"-{key}")
 
 
 def limits_config_map(service_name: str) -> str:

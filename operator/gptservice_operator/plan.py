@@ -86,25 +86,37 @@ def plan(
     manifests = {child_key(manifest): with_hash(manifest) for manifest in desired}
     scaled = _named(manifests, kinds.DEPLOYMENT)
     scaler = _named(manifests, kinds.HPA)
+    ahead = _named(manifests, kinds.CONTROLLER_REVISION) if scaled is not None else None
+    if ahead is not None and _keeps(ahead, observed, owner_uid):
+        ahead = None
     chains: list[Chain] = []
     for key, manifest in manifests.items():
         if manifest is scaled:
-            chains.append(_scaled(manifest, scaler, observed, owner_uid, initial_replicas))
-        elif manifest is not scaler:
+            kept_first = _one(ahead, observed.get(child_key(ahead)), owner_uid) if ahead is not None else ()
+            chains.append((*kept_first, *_scaled(manifest, scaler, observed, owner_uid, initial_replicas)))
+        elif manifest is not scaler and manifest is not ahead:
             chains.append(_one(manifest, observed.get(key), owner_uid))
     chains += _no_longer_wanted(manifests, observed, owner_uid)
     return [chain for chain in chains if chain]
 
 
-def held_back(unknown: Iterable[ChildKey]) -> set[ChildKey]:
+def held_back(unknown: Iterable[ChildKey], desired: Iterable[ChildKey]) -> set[ChildKey]:
     """Return the children that cannot be dealt with while those of ``unknown`` could not be looked at.
 
-    The Deployment and its autoscaler go together: which of them writes ``spec.replicas`` depends on both.
+    The Deployment and its autoscaler go together: which of them writes ``spec.replicas`` depends on both. And what the
+    Deployment is to run has to be kept first.
     """
     keys = set(unknown)
     pair = {kinds.DEPLOYMENT.name, kinds.HPA.name}
-    names_of_pair = {name for kind, name in keys if kind in pair}
-    return keys | {(kind, name) for kind in pair for name in names_of_pair}
+    if {kind for kind, _ in keys} & {*pair, kinds.CONTROLLER_REVISION.name}:
+        keys |= {key for key in desired if key[0] in pair}
+    return keys
+
+
+def _keeps(revision: Manifest, observed: Mapping[ChildKey, Observed], owner_uid: str) -> bool:
+    """Whether what a revision is to keep is kept already, so that the Deployment need not wait for the write of it."""
+    live = observed.get(child_key(revision))
+    return live is not None and live.controller_uid == owner_uid and live.body.get("data") == revision["data"]
 
 
 def _named(manifests: Mapping[ChildKey, Manifest], kind: kinds.Kind) -> Manifest | None:
@@ -227,6 +239,13 @@ def _is_as_wanted(manifest: Manifest, live: Mapping[str, Any]) -> bool:
 
     The hash finds what has left the manifest since; containment finds what others have changed.
     """
-    recorded = section(live, "metadata", "annotations").get(names.APPLIED_HASH)
-    wanted = manifest["metadata"]["annotations"][names.APPLIED_HASH]
-    return bool(recorded == wanted) and contained.contains(live, manifest)
+    return _recorded(live) == _recorded(manifest) and contained.contains(live, manifest)
+
+
+def was_applied(manifest: Manifest, live: Mapping[str, Any]) -> bool:
+    """Return whether exactly this manifest was applied last to a live object, whatever others did to it since."""
+    return _recorded(live) == _recorded(with_hash(manifest))
+
+
+def _recorded(body: Mapping[str, Any]) -> str | None:
+    return section(body, "metadata", "annotations").get(names.APPLIED_HASH)

@@ -1,19 +1,21 @@
 """One pass over one GPTService: snapshot, resolve, render, plan, write, report."""
 
+import dataclasses
 import datetime
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import companions, errors, events, extract, keys, names, observe, parse, plan, render, resolve, status, wording
+from . import decide, errors, events, extract, keys, names, observe, plan, stability, status, wording
 from .api import conditions, kinds
 from .api.body import Body, section
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
+from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
-from .render.resolved import Refusal, Resolved
+from .render.resolved import Resolved
 from .skew import Skew
 from .store import Snapshot, Store
 from .writes import ChildDeletingError, ChildRejectedError, NameTakenError, StaleChildError, Writes
@@ -54,21 +56,38 @@ class Reconciler:
             self.mounts.forget(key)
             return None
         now = self.now()
-        resolved = _decide(snapshot, self.config, self.discovery.served)
+        decision, view = await self._look(snapshot)
         failures: list[errors.OperatorError] = []
         stuck = events.Found()
-        if isinstance(resolved, Resolved):
-            failures = await self._write_children(resolved, snapshot)
-            stuck = await self._look_at_stuck_pods(key, resolved, snapshot, now, failures)
-        await self._write_status(key, snapshot, resolved, failures, stuck, now)
+        if view is not None and isinstance(decision.resolved, Resolved):
+            failures = await self._write_children(decision, decision.resolved, view)
+            stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
+        left = await self._write_status(key, snapshot, decision, failures, stuck, now)
         _raise_unless_settled(failures)
-        return stuck.again
+        return min((seconds for seconds in (stuck.again, left) if seconds is not None), default=None)
 
-    async def _write_children(self, resolved: Resolved, snapshot: Snapshot) -> list[errors.OperatorError]:
-        """Write what differs. The failure of one child does not stop the others."""
-        desired = {plan.child_key(manifest): manifest for manifest in render.render(resolved)}
+    async def _look(self, snapshot: Snapshot) -> tuple[Decision, observe.View | None]:
+        """Decide, and look at the children; None instead of a view if the service is refused."""
+        decision = decide.decide(snapshot, self.config, self.discovery.served)
+        resolved = decision.resolved
+        if not isinstance(resolved, Resolved):
+            return decision, None
+        desired = [plan.child_key(manifest) for manifest in decision.desired]
         also = _autoscaler_out_of_sight(resolved, snapshot)
-        view = await observe.complete(self.cluster, self.store, list(desired), snapshot.children, resolved, also)
+        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved, also)
+        found = view.observed.get(decision.revision)
+        if found is not None and decision.revision not in snapshot.children:
+            # There after all, but the watches do not show it: its label is gone.
+            children = {**snapshot.children, decision.revision: found}
+            decision = decide.decide(
+                dataclasses.replace(snapshot, children=children), self.config, self.discovery.served
+            )
+        return decision, view
+
+    async def _write_children(
+        self, decision: Decision, resolved: Resolved, view: observe.View
+    ) -> list[errors.OperatorError]:
+        """Write what differs. The failure of one child does not stop the others."""
         try:
             if view.absent and not await self._is_live(resolved):
                 return []
@@ -76,10 +95,12 @@ class Reconciler:
             return [error]
         await self._make_api_key(resolved, view)
         failures = list(view.unknown.values())
-        unknown = plan.held_back(view.unknown)
+        desired = {plan.child_key(manifest): manifest for manifest in decision.desired}
+        unknown = plan.held_back(view.unknown, desired)
         seen = [manifest for key, manifest in desired.items() if key not in unknown]
         writes = Writes(self.cluster, self.store, resolved)
-        for chain in plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas):
+        chains = plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas)
+        for chain in [*chains, *((deletion,) for deletion in decision.expired)]:
             try:
                 await writes.run(chain)
             except errors.OperatorError as error:
@@ -127,38 +148,56 @@ class Reconciler:
         self,
         key: Key,
         begun: Snapshot,
-        resolved: Resolved | Refusal,
+        decision: Decision,
         failures: Sequence[errors.OperatorError],
         stuck: events.Found,
         now: datetime.datetime,
-    ) -> None:
-        """Report on the spec that the pass began with, and on the children as they are after its writes."""
+    ) -> float | None:
+        """Report on the spec that the pass began with, and on the children as they are after its writes.
+
+        Returns:
+            Seconds after which the status may be another, though nothing happens.
+        """
         latest = self.store.snapshot(key)
         if latest is None:
-            return
+            return None
         metadata = begun.service["metadata"]
         deployment = _deployment(latest)
         if not failures and deployment is not None and _is_told_already(begun.service, deployment):
-            return
+            return None
         facts = status.Facts(
             service=begun.service,
-            resolved=resolved,
+            resolved=decision.resolved,
             failure=_cause(failures),
             deployment=deployment,
             hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
-            warnings=self.skew.warnings(),
+            warnings=[*decision.warnings, *self.skew.warnings()],
             missing={uid: secret.message for uid, secret in stuck.missing.items()},
+            effective=decision.effective,
         )
+        proof = self._prove(facts, latest, now)
+        facts = dataclasses.replace(facts, stable_revision=proof.name)
         wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
-            return
+            return proof.seconds_left
         try:
             namespace, name = key
             live = await self.cluster.apply_status(namespace=namespace, name=name, uid=metadata["uid"], status=wanted)
         except (errors.Absent, errors.Conflict):
-            return  # deleted, or made again under the same name, since the pass began: that is another event
+            return None  # deleted, or made again under the same name, since the pass began: that is another event
         self.store.put(extract.entry(kinds.GPT_SERVICE, live))
+        return proof.seconds_left
+
+    def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:
+        return stability.prove(
+            facts.service,
+            latest.children,
+            latest.pods,
+            rolled_out=facts.deployment if status.is_complete(facts) else None,
+            now=now,
+            period=self.config.stable_seconds,
+        )
 
 
 def _is_told_already(service: Body, deployment: Body) -> bool:
@@ -179,13 +218,6 @@ def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[pla
     key = (kinds.HPA.name, names.hpa(resolved.name))
     handed_over = live is not None and names.MANAGER not in live.replicas_managers
     return [key] if resolved.autoscaling is None and handed_over and key not in snapshot.children else []
-
-
-def _decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind]) -> Resolved | Refusal:
-    spec = parse.parse(snapshot.service)
-    if isinstance(spec, Refusal):
-        return spec
-    return resolve.resolve(snapshot.service, spec, snapshot.models, config, companions.Seen(snapshot.children, served))
 
 
 def _deployment(snapshot: Snapshot) -> Body | None:

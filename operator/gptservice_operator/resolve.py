@@ -7,9 +7,10 @@ from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import advice, companions, names, reserved
+from . import advice, companions, names, reserved, revisions
 from .api import conditions, v1
 from .api.access import Auth
+from .api.body import section
 from .api.conditions import Reason
 from .api.engine import Gpu, Resources
 from .api.exposure import ServiceSpec
@@ -17,7 +18,17 @@ from .api.rollout import is_zero
 from .api.scheduling import Scheduling
 from .config import Config
 from .parse import explain
-from .render.resolved import ApiKeys, Exposure, PodDetails, Refusal, Resolved, ResolvedGpu, ResolvedRollout, Source
+from .render.resolved import (
+    ApiKeys,
+    Exposure,
+    Origin,
+    PodDetails,
+    Refusal,
+    Resolved,
+    ResolvedGpu,
+    ResolvedRollout,
+    Source,
+)
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 DEFAULT_PORT = 80
@@ -78,6 +89,7 @@ def _resolve(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
+        origin=_origin(body, spec, models),
         source=_source(uri, "spec.model" if entry is None else f"GPTModel {_model_name(spec)}: spec.uri"),
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
@@ -103,6 +115,12 @@ def _resolve(
         fs_group=config.fs_group,
         warnings=(*_warnings(body, spec, models), *beside.warnings),
     )
+
+
+def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> Origin:
+    name = _model_name(spec)
+    model = {"name": name, "spec": section(models[name], "spec")} if name is not None else None
+    return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
 
 
 def _warnings(

@@ -1,7 +1,5 @@
 """The status of a GPTService: a pure function of what was decided and what was observed."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +31,10 @@ class Facts:
     pods: Sequence[Body]
     warnings: Sequence[str] = ()
     """What does not stop the service, beyond what was found when it was resolved."""
+    effective: Body | None = None
+    """What the layers came to when the revision was made; None if nothing could be decided."""
+    stable_revision: str | None = None
+    """Name of the ControllerRevision that last proved stable."""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     """What Events say of Secrets that pods' volumes lack, by pod UID."""
 
@@ -86,12 +88,15 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     }
     if isinstance(facts.resolved, Resolved):
         status["endpoint"] = endpoint(facts.resolved)
-        status["effective"] = _effective(facts.resolved)
         if facts.resolved.api_keys is not None:
             status["authSecret"] = facts.resolved.api_keys.secret
     else:
         # What runs goes on as it was decided before the refused edit.
         status.update({key: old[key] for key in ("endpoint", "effective", "authSecret") if key in old})
+    if facts.effective is not None:
+        status["effective"] = facts.effective
+    if facts.stable_revision is not None:
+        status["stableRevision"] = facts.stable_revision
     return {**status, "lastSyncTime": now}
 
 
@@ -111,16 +116,9 @@ def endpoint(resolved: Resolved) -> str:
     return f"http://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{resolved.exposure.port}"
 
 
-def _effective(resolved: Resolved) -> dict[str, Any]:
-    arguments = json.dumps(resolved.engine_args).encode()
-    return {
-        "uri": resolved.source.uri,
-        "image": resolved.image,
-        "gpuCount": resolved.gpu.count,
-        "gpuResourceName": resolved.gpu.resource_name,
-        "servedModelNames": list(resolved.served_model_names),
-        "argsHash": hashlib.sha256(arguments).hexdigest()[:16],
-    }
+def is_complete(facts: Facts) -> bool:
+    """Return whether every pod that is wanted is of the newest revision and answers, and no other is left."""
+    return _counts(facts).complete
 
 
 def _counts(facts: Facts) -> _Counts:

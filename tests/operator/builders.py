@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, cast
 
-from gptservice_operator import companions, extract, names, parse, plan, resolve
+from gptservice_operator import companions, extract, names, parse, plan, render, resolve
 from gptservice_operator.api import kinds
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal, Resolved
@@ -80,6 +80,12 @@ def resolved(
     return outcome
 
 
+def child(decided: Resolved, kind: str) -> Body:
+    """Return the manifest of a service's only child of a kind."""
+    (manifest,) = [manifest for manifest in render.render(decided) if manifest["kind"] == kind]
+    return manifest
+
+
 def refusal(spec: Body, *models: Body, name: str = "chat") -> Refusal:
     """Return why a service is refused."""
     outcome = decide(service(name, spec), *models)
@@ -108,6 +114,7 @@ def steps(value: Any) -> list[tuple[str, Any]]:
 _SERVER_DEFAULTS: dict[str, Body] = {
     "Certificate": {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
     "ConfigMap": {},
+    "ControllerRevision": {},
     "Deployment": {
         "spec": {
             "template": {
@@ -137,7 +144,7 @@ def live(manifest: Mapping[str, Any], *, uid: str | None = None, version: int = 
         "resourceVersion": str(version),
         "creationTimestamp": CREATED,
         "generation": 1,
-        "managedFields": [{"manager": names.MANAGER, "operation": "Apply"}],
+        "managedFields": [{"manager": names.MANAGER, "operation": "Apply", "fieldsV1": {}}],
     }
     if old is not None and "status" in old:
         stored["status"] = old["status"]

@@ -109,8 +109,10 @@ class FakeCluster:
         old = self.objects.get(key)
         if uid is not None and (old is None or old["metadata"]["uid"] != uid):
             raise errors.Conflict(f"apply {kind}: Precondition failed: UID in precondition: {uid}")
+        if old is not None and kind == "ControllerRevision" and old["data"] != manifest["data"]:
+            raise errors.Invalid(f"apply {kind}: {name} is invalid: data: Forbidden: field is immutable")
         self.writes.append(
-            Write(kind if manager == names.MANAGER else f"{kind} ({manager})", name, uid, dict(manifest))
+            Write(kind if manager == names.MANAGER else f"{kind} ({manager})", name, uid, copy.deepcopy(dict(manifest)))
         )
         self.made += old is None
         new_uid = old["metadata"]["uid"] if old else f"{kind}-{name}-{self.made}"

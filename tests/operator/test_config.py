@@ -37,6 +37,7 @@ def test_the_image_is_all_that_must_be_set() -> None:
         pytest.param("FS_GROUP", "0", 0, id="root's group"),
         pytest.param("RESYNC_SECONDS", "0.5", 0.5, id="a fraction of a second"),
         pytest.param("STATUS_INTERVAL_SECONDS", "0", 0.0, id="no interval"),
+        pytest.param("STABLE_SECONDS", "2.5", 2.5, id="a period"),
         pytest.param("WORKERS", "4", 4, id="workers"),
         pytest.param("HEALTH_PORT", "0", 0, id="a port switched off"),
         pytest.param("LOG_LEVEL", "debug", "debug", id="a level in lower case"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import extract
+from gptservice_operator import extract, names
 from gptservice_operator.api import kinds
 from tests.operator import builders
 
@@ -100,6 +100,11 @@ def test_a_service_is_kept_with_spec_and_status_and_what_identifies_it() -> None
     assert set(kept["metadata"]) == {
         "name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp",
     }  # fmt: skip
+
+
+def test_of_a_service_s_annotations_only_the_one_that_a_pass_looks_at_is_kept() -> None:
+    body = builders.service(annotations={"big": "x" * 1000, names.RERENDER: "2"})
+    assert extract.entry(kinds.GPT_SERVICE, body).body()["metadata"]["annotations"] == {names.RERENDER: "2"}
 
 
 def test_of_a_pod_only_identity_and_what_its_containers_say_is_kept() -> None:

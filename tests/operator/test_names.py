@@ -39,6 +39,10 @@ def shared_cache_claim(service_name: str) -> str:
     return names.cache_claim(service_name, "nfs", ["ReadWriteMany"])
 
 
+def revision(name: str) -> str:
+    return names.controller_revision(name, "0123456789ab")
+
+
 CHILD_NAMES = [
     names.deployment,
     names.k8s_service,
@@ -52,6 +56,7 @@ CHILD_NAMES = [
     names.pod_monitor,
     shared_cache_claim,
     key_secret,
+    revision,
 ]
 
 

@@ -326,3 +326,53 @@ def test_the_hash_leaves_its_input_and_other_annotations_alone() -> None:
     hashed = plan.with_hash(manifest)
     assert manifest == before
     assert set(hashed["metadata"]["annotations"]) == {"team", names.APPLIED_HASH}
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_what_was_applied_last_is_known_whatever_others_did_to_it_since(kind: str) -> None:
+    manifest = desired(kind)
+    live = applied(manifest)
+    live["metadata"]["labels"] = {}
+    assert plan.was_applied(manifest, live)
+    assert not plan.was_applied({**manifest, "metadata": {**manifest["metadata"], "labels": {}}}, live)
+
+
+def test_an_object_that_was_never_applied_was_not_applied_as_it_should_be() -> None:
+    assert not plan.was_applied(desired("Service"), {"metadata": {}})
+
+
+class TestRevisionFirst:
+    PAIR = (desired("ControllerRevision"), desired("Deployment"))
+
+    def kinds(self, *live: Body) -> list[list[str]]:
+        """Return the kinds of each chain of what is to be written."""
+        known = {plan.child_key(body): observed(body) for body in live}
+        chains = plan.plan(self.PAIR, known, OWNER, 1)
+        return [[type(action).__name__ + " " + child_kind(action) for action in chain] for chain in chains]
+
+    def test_the_deployment_is_not_written_unless_what_it_runs_is_kept(self) -> None:
+        assert self.kinds() == [["Apply ControllerRevision", "Apply Deployment"]]
+
+    def test_what_is_kept_already_is_waited_for_no_more(self) -> None:
+        revision = applied(self.PAIR[0])
+        assert self.kinds(revision) == [["Apply Deployment"]]
+        revision["revision"] = 7
+        assert self.kinds(revision) == [["Apply ControllerRevision"], ["Apply Deployment"]]
+
+    def test_one_with_other_content_stands_in_its_way(self) -> None:
+        revision = {**applied(self.PAIR[0]), "data": {"other": "content"}}
+        assert self.kinds(revision) == [["Apply ControllerRevision", "Apply Deployment"]]
+
+    def test_one_of_somebody_else_stands_in_its_way(self) -> None:
+        revision = applied(self.PAIR[0])
+        revision["metadata"]["ownerReferences"] = []
+        assert self.kinds(revision) == [["Foreign ControllerRevision", "Apply Deployment"]]
+
+    def test_alone_it_is_written_all_the_same(self) -> None:
+        ((action,),) = plan.plan(self.PAIR[:1], {}, OWNER, 1)
+        assert child_kind(action) == "ControllerRevision"
+
+
+def child_kind(action: plan.Action) -> str:
+    assert not isinstance(action, plan.SetReplicas)
+    return plan.child_key(action.manifest)[0] if isinstance(action, Apply) else action.kind

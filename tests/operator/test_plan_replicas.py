@@ -143,10 +143,19 @@ def test_what_an_autoscaler_adds_to_its_object_is_no_difference() -> None:
     assert steps(SCALED, deployment(SCALED, replicas=3, owners=(KCM,)), scaler) == []
 
 
-@pytest.mark.parametrize("unknown", ["Deployment", HPA])
-def test_the_two_are_held_back_together(unknown: str) -> None:
-    assert plan.held_back([(unknown, "chat"), ("Service", "chat")]) == {
+DESIRED = [("ConfigMap", "chat-limits"), ("ControllerRevision", "chat-1"), ("Deployment", "chat"), (HPA, "chat")]
+
+
+@pytest.mark.parametrize("unknown", [("Deployment", "chat"), (HPA, "chat"), ("ControllerRevision", "chat-1")])
+def test_the_two_are_held_back_together_and_for_want_of_their_revision(unknown: tuple[str, str]) -> None:
+    assert plan.held_back([unknown, ("Service", "chat")], DESIRED) == {
+        unknown,
         ("Deployment", "chat"),
         (HPA, "chat"),
         ("Service", "chat"),
     }
+
+
+def test_what_is_not_asked_for_is_not_held_back() -> None:
+    assert plan.held_back([(HPA, "chat")], DESIRED[:3]) == {(HPA, "chat"), ("Deployment", "chat")}
+    assert plan.held_back([("ConfigMap", "chat-limits")], DESIRED) == {("ConfigMap", "chat-limits")}

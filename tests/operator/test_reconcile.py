@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import errors, names
+from gptservice_operator import errors, names, revisions
 from gptservice_operator.api import conditions
 from gptservice_operator.discovery import Discovery
 from gptservice_operator.reconcile import Reconciler
@@ -16,11 +16,12 @@ from tests.operator.fake_cluster import FakeCluster
 
 KEY = (NAMESPACE, "chat")
 STATUS = "GPTService/status"
-CHILDREN = ["ServiceAccount", "ConfigMap", "Deployment", "Service", "Service", "NetworkPolicy"]
+CHILDREN = ["ServiceAccount", "ConfigMap", "ControllerRevision", "Deployment", "Service", "Service", "NetworkPolicy"]
 """What one replica without further wishes has, in the order in which it is written; one Service is headless."""
 CHILD_NAMES = {
     "ServiceAccount": "chat-pods",
     "ConfigMap": "chat-limits",
+    "ControllerRevision": names.controller_revision("chat", revisions.key(builders.service())),
     "Deployment": "chat",
     "Service": "chat",
     "NetworkPolicy": "chat",
@@ -96,6 +97,19 @@ class World:
         body["spec"] |= fields
         body["metadata"]["generation"] += 1
         self.see()
+
+
+def others(kind: str) -> list[str]:
+    """Return what is written when a child of a kind cannot be: all others, but no Deployment without its revision."""
+    left = list(CHILDREN)
+    for held in ("ControllerRevision", "Deployment") if kind == "ControllerRevision" else (kind,):
+        left.remove(held)
+    return left
+
+
+def other_kinds(kind: str) -> list[str]:
+    """Return what is written when no child of a kind can be."""
+    return [child for child in others(kind) if child != kind]
 
 
 async def settled(spec: Body | None = None) -> World:
@@ -189,10 +203,14 @@ class TestEdits:
         ("fields", "written"),
         [
             pytest.param({"replicas": 3}, ["Deployment", BUDGET], id="replicas, of which there was one"),
-            pytest.param({"engine": {"args": ["--seed=1"]}}, ["Deployment"], id="an engine argument"),
+            pytest.param(
+                {"engine": {"args": ["--seed=1"]}}, ["ControllerRevision", "Deployment"], id="an engine argument"
+            ),
             pytest.param({"maxInflightRequests": 9}, ["ConfigMap"], id="a limit that needs no restart"),
             pytest.param({"monitoring": {"namespaces": ["obs"]}}, ["NetworkPolicy"], id="who may read metrics"),
-            pytest.param({"cache": {"size": "1Gi"}}, ["PersistentVolumeClaim", "Deployment"], id="a cache"),
+            pytest.param(
+                {"cache": {"size": "1Gi"}}, ["PersistentVolumeClaim", "ControllerRevision", "Deployment"], id="a cache"
+            ),
         ],
     )
     async def test_only_what_differs_is_written(self, fields: Body, written: list[str]) -> None:
@@ -267,7 +285,7 @@ class TestDrift:
         world.see(lost=kind)
         await world.reconciler().reconcile(KEY)
         assert [(write.kind, write.uid) for write in world.cluster.writes] == [(kind, uid)]
-        assert world.body(kind)["metadata"]["labels"] == names.labels("chat")
+        assert names.labels("chat").items() <= world.body(kind)["metadata"]["labels"].items()
         world.cluster.written()
         world.see()
         assert await world.run_pass() == []
@@ -276,7 +294,7 @@ class TestDrift:
 class TestNamesThatAreTaken:
     @staticmethod
     def foreign(kind: str, **metadata: Any) -> Body:
-        body: Body = {"apiVersion": "v1", "kind": kind, "spec": {"theirs": True}}
+        body: Body = {"apiVersion": "v1", "kind": kind, "spec": {"theirs": True}, "data": {"theirs": "too"}}
         return {**body, "metadata": {"name": CHILD_NAMES[kind], "namespace": NAMESPACE, "uid": "theirs", **metadata}}
 
     @EACH
@@ -293,9 +311,7 @@ class TestNamesThatAreTaken:
         world = World(builders.service(), foreign)
         before = world.body(kind)
         written = await world.failing_pass(errors.Conflict)
-        others = list(CHILDREN)
-        others.remove(kind)
-        assert written == [*others, STATUS]
+        assert written == [*others(kind), STATUS]
         assert world.body(kind) == before
         assert world.condition("Accepted")["reason"] == "NameConflict"
         assert f"{kind} {CHILD_NAMES[kind]}" in world.condition("Accepted")["message"]
@@ -320,7 +336,7 @@ class TestFailures:
         world = World(builders.service())
         world.cluster.failures[verb, kind] = errors.Transient("no answer")
         written = await world.failing_pass(errors.Transient)
-        assert written == [*(child for child in CHILDREN if child != kind), STATUS]
+        assert written == [*other_kinds(kind), STATUS]
         world.cluster.failures.clear()
         assert kind in await world.run_pass()
 
@@ -337,7 +353,7 @@ class TestFailures:
     ) -> None:
         world = World(builders.service())
         world.cluster.failures["apply", "Deployment"] = error
-        assert await world.failing_pass(type(error)) == [*(kind for kind in CHILDREN if kind != "Deployment"), STATUS]
+        assert await world.failing_pass(type(error)) == [*others("Deployment"), STATUS]
         assert world.condition("Ready")["reason"] == reason
         assert str(error) in world.condition("Ready")["message"]
         assert world.condition("Accepted")["status"] == accepted

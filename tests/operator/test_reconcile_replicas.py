@@ -108,7 +108,7 @@ async def test_an_edit_of_the_spec_leaves_the_count_alone() -> None:
     await made.settle()
     scale(made, 4)
     set_spec(made, {**SCALED, "maxTokens": 7})
-    assert children_of(await made.run_pass()) == ["Deployment"]
+    assert children_of(await made.run_pass()) == ["ControllerRevision", "Deployment"]
     assert (count(made), owners(made)) == (4, {"kube-controller-manager"})
 
 
@@ -160,7 +160,7 @@ async def test_nothing_is_done_about_the_count_while_one_of_the_two_cannot_be_se
     set_spec(made, {**SCALED, "maxTokens": 7})
     made.forget(kind, "chat")
     made.cluster.failures["get", kind] = errors.Transient("no answer")
-    assert await made.failing_pass(errors.Transient) == [STATUS]
+    assert await made.failing_pass(errors.Transient) == ["ControllerRevision", STATUS]
     assert count(made) == 4
 
 

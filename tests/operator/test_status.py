@@ -10,6 +10,7 @@ from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.status import GPTServiceStatus
 from gptservice_operator.causes import Cause
+from gptservice_operator.render import controller_revision
 from gptservice_operator.render.resolved import Refusal, Resolved
 from gptservice_operator.status import Facts
 from tests.operator import builders
@@ -54,6 +55,7 @@ def facts(
     if old is not None:
         body["status"] = old
     decided = builders.decide(body) if resolved is None else resolved
+    effective = controller_revision.effective(decided) if isinstance(decided, Resolved) else None
     return Facts(
         service=body,
         resolved=decided,
@@ -62,6 +64,7 @@ def facts(
         pods=pods or [],
         warnings=warnings,
         missing=missing or {},
+        effective=effective,
     )
 
 

@@ -36,6 +36,7 @@ GPT_MODEL = Kind(API_VERSION, "GPTModel", "gptmodels", namespaced=False)
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 SERVICE = Kind("v1", "Service", "services")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
 HPA = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
@@ -57,6 +58,7 @@ CHILDREN: tuple[Kind, ...] = (
     PERSISTENT_VOLUME_CLAIM,
     CONFIG_MAP,
     CERTIFICATE,
+    CONTROLLER_REVISION,
     DEPLOYMENT,
     SERVICE,
     HPA,

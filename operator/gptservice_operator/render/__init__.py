@@ -1,10 +1,12 @@
 """Desired manifests: pure functions of what was resolved, one module per kind of child."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from . import (
     certificate,
     config_map,
+    controller_revision,
     deployment,
     disruption_budget,
     hpa,
@@ -20,14 +22,22 @@ from .resolved import Resolved
 Manifest = dict[str, Any]
 
 
-def render(resolved: Resolved) -> list[Manifest]:
-    """Return the manifest of every child that is wanted, in the order in which a pass writes them."""
+def render(resolved: Resolved, kept: Mapping[str, Any] | None = None, number: int = 1) -> list[Manifest]:
+    """Return the manifest of every child that is wanted, in the order in which a pass writes them.
+
+    Args:
+        resolved: the service.
+        kept: what its revision keeps; None renders a new one.
+        number: the revision's number.
+    """
+    revision = controller_revision.render_data(resolved) if kept is None else kept
     wanted = (
         service_account.render_service_account(resolved),
         persistent_volume_claim.render_persistent_volume_claim(resolved),
         config_map.render_config_map(resolved),
         certificate.render_certificate(resolved),
-        deployment.render_deployment(resolved),
+        controller_revision.render_controller_revision(resolved, revision, number),
+        deployment.render_deployment(resolved, revision["template"]),
         service.render_service(resolved),
         pods_service.render_pods_service(resolved),
         hpa.render_hpa(resolved),

@@ -1,18 +1,21 @@
 """The Deployment that runs the pods."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from gptservice_operator import names
 
-from . import pod
 from .resolved import Resolved
 
 PROGRESS_MARGIN_SECONDS = 120
 """What image pull and scheduling may take on top of the start-up budget before the Deployment calls it stuck."""
 
 
-def render_deployment(resolved: Resolved) -> dict[str, Any]:
-    """Return the Deployment. Blocks that can be switched are rendered in full, so that they are ours to prune."""
+def render_deployment(resolved: Resolved, template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Deployment. Blocks that can be switched are rendered in full, so that they are ours to prune.
+
+    The template is the revision's, as it was kept; all the rest follows the current spec.
+    """
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -24,7 +27,7 @@ def render_deployment(resolved: Resolved) -> dict[str, Any]:
             "strategy": _strategy(resolved),
             "progressDeadlineSeconds": resolved.startup_timeout_seconds + PROGRESS_MARGIN_SECONDS,
             "revisionHistoryLimit": 5,
-            "template": pod.render_pod_template(resolved),
+            "template": template,
         },
     }
 

@@ -52,7 +52,7 @@ def render_pod_template(resolved: Resolved) -> dict[str, Any]:
 
 
 def _metadata(resolved: Resolved) -> dict[str, Any]:
-    labels = {**resolved.pod.labels, **names.labels(resolved.name)}
+    labels = {**resolved.pod.labels, **names.labels(resolved.name), names.REVISION: resolved.origin.key}
     return {"labels": labels, **({"annotations": resolved.pod.annotations} if resolved.pod.annotations else {})}
 
 

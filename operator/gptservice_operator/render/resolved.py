@@ -101,6 +101,20 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a revision of the pods is known by, and what it is made from."""
+
+    key: str
+    """Tells it from the service's other revisions."""
+    patch: list[dict[str, Any]]
+    """JSON patch that brings its spec back."""
+    model: dict[str, Any] | None
+    """Name and spec of the catalogue entry; None if the service names none."""
+    rerender: str | None
+    """Value of the annotation that asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApiKeys:
     """The Secret in the service's namespace whose keys clients must show; whether it is we who make it."""
 
@@ -115,6 +129,7 @@ class Resolved:
     namespace: str
     name: str
     uid: str
+    origin: Origin
     source: Source
     served_model_names: tuple[str, ...]
     replicas: int

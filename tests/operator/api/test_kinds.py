@@ -41,12 +41,19 @@ def test_a_pass_writes_what_pods_refer_to_before_the_deployment() -> None:
         "NetworkPolicy",
         "PodMonitor",
     ]
-    assert order[: order.index("Deployment")] == ["ServiceAccount", "PersistentVolumeClaim", "ConfigMap", "Certificate"]
+    assert order[: order.index("Deployment")] == [
+        "ServiceAccount",
+        "PersistentVolumeClaim",
+        "ConfigMap",
+        "Certificate",
+        "ControllerRevision",
+    ]
 
 
 def test_every_watched_kind_is_found_by_its_name() -> None:
     assert {kind.name for kind in kinds.WATCHED} == {
-        "GPTService", "GPTModel", "ServiceAccount", "PersistentVolumeClaim", "ConfigMap", "Deployment", "Service",
-        "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy", "Certificate", "PodMonitor", "Pod",
+        "GPTService", "GPTModel", "ServiceAccount", "PersistentVolumeClaim", "ConfigMap", "ControllerRevision",
+        "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy", "Certificate",
+        "PodMonitor", "Pod",
     }  # fmt: skip
     assert all(kinds.BY_NAME[kind.name] is kind for kind in kinds.WATCHED)

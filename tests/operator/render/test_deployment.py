@@ -6,12 +6,14 @@ import pytest
 
 from gptservice_operator import names
 from gptservice_operator.render.deployment import render_deployment
+from gptservice_operator.render.pod import render_pod_template
 from tests.operator import builders
 from tests.operator.builders import Body
 
 
 def rendered(name: str = "chat", **spec: Any) -> Body:
-    found: Body = render_deployment(builders.resolved({"model": "pvc://models/m", **spec}, name=name))["spec"]
+    decided = builders.resolved({"model": "pvc://models/m", **spec}, name=name)
+    found: Body = render_deployment(decided, render_pod_template(decided))["spec"]
     return found
 
 
@@ -47,7 +49,8 @@ DISABLED: Body = {"disabled": True}
     ],
 )
 def test_it_tells_which_secret_was_made_before_it(auth: Body, annotations: Body | None) -> None:
-    manifest = render_deployment(builders.resolved({"model": "pvc://models/m", "auth": auth}))
+    decided = builders.resolved({"model": "pvc://models/m", "auth": auth})
+    manifest = render_deployment(decided, render_pod_template(decided))
     assert manifest["metadata"].get("annotations") == annotations
 
 

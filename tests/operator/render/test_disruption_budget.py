@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator.render import deployment
 from gptservice_operator.render.disruption_budget import render_disruption_budget
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -43,4 +42,4 @@ def test_one_pod_at_a_time_and_a_broken_one_at_any_time(name: str) -> None:
     assert manifest["spec"]["maxUnavailable"] == 1
     assert manifest["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
     decided = builders.resolved({"model": "pvc://models/m"}, name=name)
-    assert manifest["spec"]["selector"] == deployment.render_deployment(decided)["spec"]["selector"]
+    assert manifest["spec"]["selector"] == builders.child(decided, "Deployment")["spec"]["selector"]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator.render import deployment
 from gptservice_operator.render.network_policy import render_network_policy
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -52,7 +51,7 @@ def test_nothing_else_comes_in_and_all_goes_out() -> None:
 @pytest.mark.parametrize("name", ["chat", "llama-3.1-8b"])
 def test_it_is_about_the_service_s_own_pods(name: str) -> None:
     decided = builders.resolved({"model": "pvc://models/m"}, name=name)
-    assert policy(name)["podSelector"] == deployment.render_deployment(decided)["spec"]["selector"]
+    assert policy(name)["podSelector"] == builders.child(decided, "Deployment")["spec"]["selector"]
 
 
 @pytest.mark.parametrize(("setting", "wanted"), [({}, True), ({"disabled": True}, False)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gptservice_operator.render import deployment, network_policy
+from gptservice_operator.render import network_policy
 from gptservice_operator.render.pod_monitor import render_pod_monitor
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -22,7 +22,7 @@ def test_metrics_are_scraped_from_the_plain_port() -> None:
 
 def test_the_port_is_one_of_the_pods_and_open_to_who_monitors() -> None:
     decided = builders.resolved(seen=builders.EVERYTHING_SERVED)
-    (container,) = deployment.render_deployment(decided)["spec"]["template"]["spec"]["containers"]
+    (container,) = builders.child(decided, "Deployment")["spec"]["template"]["spec"]["containers"]
     numbers = {port["name"]: port["containerPort"] for port in container["ports"]}
     policy = network_policy.render_network_policy(decided)
     assert policy is not None
@@ -33,7 +33,7 @@ def test_the_port_is_one_of_the_pods_and_open_to_who_monitors() -> None:
 @pytest.mark.parametrize("name", ["chat", "llama-3.1-8b"])
 def test_it_is_about_the_service_s_own_pods(name: str) -> None:
     decided = builders.resolved(name=name)
-    assert monitor(name)["selector"] == deployment.render_deployment(decided)["spec"]["selector"]
+    assert monitor(name)["selector"] == builders.child(decided, "Deployment")["spec"]["selector"]
 
 
 @pytest.mark.parametrize(

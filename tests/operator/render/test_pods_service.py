@@ -2,7 +2,7 @@
 
 import pytest
 
-from gptservice_operator.render import deployment, service
+from gptservice_operator.render import service
 from gptservice_operator.render.pods_service import render_pods_service
 from tests.operator import builders
 
@@ -30,6 +30,6 @@ def test_it_finds_the_pods_that_the_other_finds_under_another_name(name: str) ->
     decided = builders.resolved({"model": "pvc://models/m"}, name=name)
     manifest, other = render_pods_service(decided), service.render_service(decided)
     assert manifest["spec"]["selector"] == other["spec"]["selector"]
-    assert manifest["spec"]["selector"] == deployment.render_deployment(decided)["spec"]["selector"]["matchLabels"]
+    assert manifest["spec"]["selector"] == builders.child(decided, "Deployment")["spec"]["selector"]["matchLabels"]
     assert manifest["metadata"]["name"] != other["metadata"]["name"]
     assert len(manifest["metadata"]["name"]) <= 63

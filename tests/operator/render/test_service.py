@@ -2,7 +2,7 @@
 
 import pytest
 
-from gptservice_operator.render.deployment import render_deployment
+from gptservice_operator.render.pod import render_pod_template
 from gptservice_operator.render.service import render_service
 from tests.operator import builders
 
@@ -10,7 +10,7 @@ from tests.operator import builders
 @pytest.mark.parametrize("name", ["chat", "llama-3.1-8b"])
 def test_it_selects_the_pods_and_reaches_their_api(name: str) -> None:
     decided = builders.resolved(name=name)
-    spec, template = render_service(decided)["spec"], render_deployment(decided)["spec"]["template"]
+    spec, template = render_service(decided)["spec"], render_pod_template(decided)
     assert spec["selector"].items() <= template["metadata"]["labels"].items()
     (port,) = spec["ports"]
     assert port["port"] == 80

@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, names, plan, render
+from gptservice_operator import errors, names, plan, render, revisions
 from gptservice_operator.api import kinds
 from gptservice_operator.queue import Queue
 from tests.operator import builders
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.wiring
 
 PROBE_SECONDS = 10.0
 """A kubelet waits for less."""
+REVISION = names.controller_revision("chat", revisions.key(builders.service()))
 CHILDREN = {plan.child_key(manifest) for manifest in render.render(builders.resolved(seen=builders.EVERYTHING_SERVED))}
 
 
@@ -69,7 +70,19 @@ async def test_a_model_that_is_added_later_starts_its_service(api: FakeApi, run:
         assert children(api) == set()
         api.add(builders.gpt_model("gpt-4-turbo"))
         await api.tell()
+        await eventually(lambda: {kind for kind, _ in children(api)} == {kind for kind, _ in CHILDREN})
+
+
+async def test_an_annotation_that_asks_for_a_new_rendering_arrives(api: FakeApi, run: Run) -> None:
+    """It is no edit of the spec, so that the generation stays."""
+    api.add(builders.service())
+    async with run():
         await eventually(lambda: children(api) == CHILDREN)
+        body = api.edit("GPTService", "chat")
+        body["metadata"]["annotations"] = {names.RERENDER: "1"}
+        rendered = ("ControllerRevision", names.controller_revision("chat", revisions.key(body)))
+        await api.tell()
+        await eventually(lambda: children(api) == {*CHILDREN, rendered})
 
 
 async def test_an_edit_arrives_at_the_deployment(api: FakeApi, run: Run) -> None:

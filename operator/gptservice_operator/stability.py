@@ -1,0 +1,87 @@
+"""When a revision has proved itself: read off the pods, so that a restart of the operator forgets nothing."""
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from . import names, revisions
+from .api import kinds
+from .api.body import Body, entries, first, section
+from .store import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known about the revisions of a service."""
+
+    name: str | None
+    """Name of the ControllerRevision that last proved stable; None if none has, or it is no longer kept."""
+    seconds_left: float | None = None
+    """After how many seconds the current one will be stable if nothing happens; None if that is not what is waited for.
+    """
+
+
+def prove(
+    service: Body,
+    children: Mapping[tuple[str, str], Observed],
+    pods: Sequence[Body],
+    *,
+    rolled_out: Body | None,
+    now: datetime.datetime,
+    period: float,
+) -> Proof:
+    """Return the stable revision: the Deployment's once all its pods were ready for a while, else the one before.
+
+    Args:
+        service: the service, with the status that was last reported.
+        children: its children.
+        pods: its pods.
+        rolled_out: the live Deployment, if its rollout is complete.
+        now: the wall clock, with a time zone.
+        period: for how many seconds every pod must have been ready.
+    """
+    before = section(service, "status").get("stableRevision")
+    proven = before if (kinds.CONTROLLER_REVISION.name, before) in children else None
+    key = revisions.key_of_template(section(rolled_out, "spec", "template")) if rolled_out is not None else None
+    if rolled_out is None or key is None:
+        return Proof(proven)
+    current = names.controller_revision(service["metadata"]["name"], key)
+    if current == proven or (kinds.CONTROLLER_REVISION.name, current) not in children:
+        return Proof(proven)
+    left = _seconds_left(rolled_out, pods, now, period)
+    return Proof(current) if left == 0 else Proof(proven, left)
+
+
+def _seconds_left(deployment: Body, pods: Sequence[Body], now: datetime.datetime, period: float) -> float | None:
+    since = [_ready_since(pod) for pod in _of_revision(deployment, pods)]
+    known = [moment for moment in since if moment is not None]
+    # The Deployment may be heard of before its pods are.
+    made = section(deployment, "status").get("updatedReplicas", 0)
+    if not known or len(known) < max(len(since), made):
+        return None
+    # A node's clock may be ahead of ours.
+    return min(period, max(0.0, period - (now - max(known)).total_seconds()))
+
+
+def _of_revision(deployment: Body, pods: Sequence[Body]) -> Iterator[Body]:
+    """Yield the pods that the Deployment's template made; anybody can put labels on a pod of their own."""
+    key = revisions.key_of_template(deployment["spec"]["template"])
+    for pod in pods:
+        made_by = str(first(entries(pod, "metadata", "ownerReferences"), kind="ReplicaSet").get("name"))
+        if (
+            made_by.startswith(f"{deployment['metadata']['name']}-")
+            and revisions.key_of_template(pod) == key
+            and "deletionTimestamp" not in pod["metadata"]
+        ):
+            yield pod
+
+
+def _ready_since(pod: Body) -> datetime.datetime | None:
+    ready = first(entries(pod, "status", "conditions"), type="Ready")
+    if ready.get("status") != "True":
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(str(ready.get("lastTransitionTime")))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)

@@ -169,13 +169,14 @@ def plain(obj: Object, owners: dict[str, str]) -> Object:
     references = [{**r, "uid": owners.get(r["uid"], "unknown")} for r in metadata.get("ownerReferences", [])]
     annotations = {k: v for k, v in metadata.get("annotations", {}).items() if k != _REVISION}
     spec = {key: value for key, value in obj.get("spec", {}).items() if key not in _SERVER_SPEC}
+    data = obj.get("data")
     for uid, name in owners.items():
         # The name of the generated key's Secret holds part of its owner's UID.
-        spec = json.loads(json.dumps(spec).replace(f"-key-{uid[:8]}", f"-key-of-{name}"))
+        spec, data = json.loads(json.dumps([spec, data]).replace(f"-key-{uid[:8]}", f"-key-of-{name}"))
     return {
         "metadata": {**metadata, "ownerReferences": references, "annotations": sorted(annotations)},
         "spec": spec,
-        "data": obj.get("data"),
+        "data": data,
         "token": obj.get("automountServiceAccountToken"),
     }
 

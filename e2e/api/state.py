@@ -19,6 +19,8 @@ _SERVER_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation",
 _SERVER_SPEC = ("clusterIP", "clusterIPs")
 # Kubernetes' own, in every namespace and on every Deployment.
 _EVERYWHERE = ("ConfigMap/kube-root-ca.crt", "ServiceAccount/default")
+# The tests' own, which holds the models.
+_GIVEN = ("PersistentVolumeClaim/models",)
 _REVISION = "deployment.kubernetes.io/revision"
 
 
@@ -144,7 +146,7 @@ class Observer:
         found = {
             f"{kind}/{obj['metadata']['name']}": obj for kind in wanted for obj in self.kube.all(kind, self.namespace)
         }
-        return {key: obj for key, obj in found.items() if key not in _EVERYWHERE}
+        return {key: obj for key, obj in found.items() if key not in (*_EVERYWHERE, *_GIVEN)}
 
     def _is_history(self, obj: Object) -> bool:
         """Whether it is a revision that no Deployment runs, though there are some."""

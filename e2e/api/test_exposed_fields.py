@@ -16,7 +16,6 @@ WARNED: dict[str, Any] = {
     "tls": {"secretName": "tls"},
     "modelDigest": "sha256:" + "0" * 64,
     "rollout": {"autoRollback": False},
-    "autoscaling": {"maxReplicas": 3},
 }
 
 
@@ -144,7 +143,7 @@ def test_what_has_no_effect_is_said(operator: OperatorProcess, kube: Kube, names
     kube.apply(service(**WARNED), namespace)
     accepted = condition(observer.wait_ready(), "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("True", "AcceptedWithWarnings")
-    for path in ("tls", "modelDigest", "rollout.autoRollback", "autoscaling"):
+    for path in ("tls", "modelDigest", "rollout.autoRollback"):
         assert f"spec.{path} has no effect in this version" in accepted["message"]
     edit(kube, namespace, **dict.fromkeys(WARNED))
     observer.wait(lambda o: holds(o, "Accepted", "True", "Accepted"), "no warning")

@@ -48,7 +48,7 @@ SCENARIOS = {
     # Deployment, budget, status.
     "scale": Scenario(edit(SCALED), SCALED, writes=3),
     # Nothing says any more that the Secret was made: it is asked for again.
-    "Deployment deleted": Scenario(delete("Deployment"), BEFORE, writes=3),
+    "Deployment deleted": Scenario(delete("Deployment"), BEFORE, writes=2),
     "Service deleted": Scenario(delete("Service"), BEFORE, writes=1),
 }
 TRIALS = [

@@ -28,6 +28,10 @@ class Cause:
 
     reason: Reason
     message: str
+    pod: str = ""
+    """In which pod it was seen, if in one."""
+    exit_code: int | None = None
+    """Of the container that ended, if one did."""
 
 
 def find(pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str] | None = None) -> Cause | None:
@@ -93,7 +97,7 @@ def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
     name, status = pod["metadata"]["name"], section(pod, "status")
     if status.get("phase") == "Failed":
         detail = f"{status.get('reason') or 'Failed'}: {status.get('message') or 'no message'}"
-        yield _cause(conditions.POD_FAILED, f"pod {name} failed: {detail}")
+        yield _cause(conditions.POD_FAILED, f"pod {name} failed: {detail}", name)
         return
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
@@ -124,33 +128,47 @@ def _of_container(pod: str, container: Body) -> Cause | None:
     waiting = section(container, "state", "waiting")
     ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
     if ended.get("exitCode") or waiting.get("reason") == "CrashLoopBackOff":
-        return _ended(pod, container, ended)
+        return of_end(pod, container, ended)
     if waiting.get("reason") in _PULL_REASONS:
-        return _cause(conditions.IMAGE_PULL_FAILED, f"pod {pod}: {_said(waiting)}")
+        return _cause(conditions.IMAGE_PULL_FAILED, f"pod {pod}: {_said(waiting)}", pod)
     if waiting.get("reason") == "CreateContainerConfigError" and _MISSING.search(_said(waiting)):
         return _cause(conditions.SECRET_NOT_FOUND, f"pod {pod}: {_said(waiting)}")
     if waiting.get("reason") in _START_REASONS:
-        return _cause(conditions.INVALID_IMAGE, f"pod {pod}: {_said(waiting)}")
+        return _cause(conditions.INVALID_IMAGE, f"pod {pod}: {_said(waiting)}", pod)
     doing = _DOING.get(container.get("name", ""))
     if doing is not None and "running" in section(container, "state"):
         return _cause(conditions.MODEL_LOADING, f"pod {pod} is {doing} the model")
     return None
 
 
-def _ended(pod: str, container: Body, ended: Body) -> Cause:
-    """The runtime's own word comes first; then what the kubelet knows."""
+def of_end(pod: str, container: Body, ended: Body) -> Cause:
+    """Return why a container ended. The runtime's own word comes first; then what the kubelet knows.
+
+    Args:
+        pod: its pod's name.
+        container: its status.
+        ended: the ``terminated`` part of its state or last state.
+    """
     where = f"pod {pod}, container {container.get('name')}"
+    code = ended.get("exitCode")
+    reason, what = _told(ended) or _known(ended)
+    return _cause(reason, f"{where}{what}", pod, code)
+
+
+def _told(ended: Body) -> tuple[Reason, str] | None:
     try:
         told = json.loads(ended.get("message") or "")
-        reason = conditions.REASONS[told["reason"]]
-        return _cause(reason, f"{where}: {told['message']}")
+        return conditions.REASONS[told["reason"]], f": {told['message']}"
     except (ValueError, KeyError, TypeError):
-        pass
+        return None
+
+
+def _known(ended: Body) -> tuple[Reason, str]:
     if ended.get("reason") == "OOMKilled":
-        return _cause(conditions.OUT_OF_MEMORY, f"{where} was killed for want of memory")
+        return conditions.OUT_OF_MEMORY, " was killed for want of memory"
     if ended.get("reason") in _START_REASONS:
-        return _cause(conditions.INVALID_IMAGE, f"{where}: {_said(ended)}")
-    return _cause(conditions.CRASH_LOOP, f"{where} ended with exit code {ended.get('exitCode')}")
+        return conditions.INVALID_IMAGE, f": {_said(ended)}"
+    return conditions.CRASH_LOOP, f" ended with exit code {ended.get('exitCode')}"
 
 
 def _said(state: Body) -> str:
@@ -170,8 +188,8 @@ def _of_deployment(deployment: Body) -> Iterator[Cause]:
         yield _cause(reason, f"pods cannot be made: {message}")
 
 
-def _cause(reason: Reason, what: str) -> Cause:
-    return Cause(reason, reason.message(wording.bounded(wording.settled(what), _MAX_MESSAGE)))
+def _cause(reason: Reason, what: str, pod: str = "", exit_code: int | None = None) -> Cause:
+    return Cause(reason, reason.message(wording.bounded(wording.settled(what), _MAX_MESSAGE)), pod, exit_code)
 
 
 def of_autoscaler(hpa: Body | None) -> Cause | None:

@@ -177,7 +177,7 @@ class Reconciler:
             effective=decision.effective,
         )
         proof = self._prove(facts, latest, now)
-        facts = dataclasses.replace(facts, stable_revision=proof.name)
+        facts = dataclasses.replace(facts, stable_revision=proof.name, calm=proof.calm)
         wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
             return proof.seconds_left

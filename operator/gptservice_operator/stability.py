@@ -19,6 +19,8 @@ class Proof:
     seconds_left: float | None = None
     """After how many seconds the current one will be stable if nothing happens; None if that is not what is waited for.
     """
+    calm: bool = False
+    """Whether every pod of the current one has been ready for the whole period."""
 
 
 def prove(
@@ -46,10 +48,14 @@ def prove(
     if rolled_out is None or key is None:
         return Proof(proven)
     current = names.controller_revision(service["metadata"]["name"], key)
-    if current == proven or (kinds.CONTROLLER_REVISION.name, current) not in children:
+    if (kinds.CONTROLLER_REVISION.name, current) not in children:
         return Proof(proven)
     left = _seconds_left(rolled_out, pods, now, period)
-    return Proof(current) if left == 0 else Proof(proven, left)
+    if left == 0:
+        return Proof(current, calm=True)
+    # A failure is remembered until then.
+    awaited = current != proven or "lastFailure" in section(service, "status")
+    return Proof(proven, left if awaited else None)
 
 
 def _seconds_left(deployment: Body, pods: Sequence[Body], now: datetime.datetime, period: float) -> float | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import causes, names, wording
+from . import causes, last_failure, names, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -35,6 +35,8 @@ class Facts:
     """What the layers came to when the revision was made; None if nothing could be decided."""
     stable_revision: str | None = None
     """Name of the ControllerRevision that last proved stable."""
+    calm: bool = False
+    """Whether every pod of the newest revision has been ready for the stable period."""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     """What Events say of Secrets that pods' volumes lack, by pod UID."""
 
@@ -97,7 +99,19 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
         status["effective"] = facts.effective
     if facts.stable_revision is not None:
         status["stableRevision"] = facts.stable_revision
+    if failure := _last_failure(facts, counts, now):
+        status["lastFailure"] = failure
     return {**status, "lastSyncTime": now}
+
+
+def _last_failure(facts: Facts, counts: _Counts, now: str) -> dict[str, Any]:
+    """A stop forgets it, and so does a period in which every pod was ready."""
+    if facts.calm or counts.desired == 0:
+        return {}
+    cause = causes.find(facts.pods, facts.deployment, facts.missing) if not counts.complete else None
+    pods = causes.of_deployment(facts.pods, facts.deployment)
+    found = last_failure.last_failure(pods, cause, section(facts.service, "status", "lastFailure"), now)
+    return {**found, "message": _masked(str(found["message"]), facts.service)} if found else {}
 
 
 def is_news(status: Body, service: Body) -> bool:

@@ -37,10 +37,15 @@ def ready(name: str = "p", *, for_seconds: float = 500, key: str = KEY, **metada
 
 
 def prove(
-    pods: list[Body], *, before: str | None = None, kept: tuple[str, ...] = (CURRENT, EARLIER), live: Body | None = None
+    pods: list[Body],
+    *,
+    before: str | None = None,
+    kept: tuple[str, ...] = (CURRENT, EARLIER),
+    live: Body | None = None,
+    reported: Body | None = None,
 ) -> Proof:
-    service = builders.service(status={} if before is None else {"stableRevision": before})
-    service["status"] = {} if before is None else {"stableRevision": before}
+    service = builders.service()
+    service["status"] = {**(reported or {}), **({} if before is None else {"stableRevision": before})}
     children = {("ControllerRevision", name): Observed("u", None, {}) for name in kept}
     rolled_out = DEPLOYMENT if live is None else live
     return stability.prove(service, children, pods, rolled_out=rolled_out or None, now=NOW, period=PERIOD)
@@ -48,7 +53,7 @@ def prove(
 
 class TestTime:
     def test_it_is_stable_once_every_pod_was_ready_for_the_period(self) -> None:
-        assert prove([ready("a", for_seconds=120), ready("b", for_seconds=900)]) == Proof(CURRENT)
+        assert prove([ready("a", for_seconds=120), ready("b", for_seconds=900)]) == Proof(CURRENT, calm=True)
 
     def test_the_youngest_pod_says_how_long_is_left(self) -> None:
         assert prove([ready("a", for_seconds=500), ready("b", for_seconds=20)]) == Proof(None, 100)
@@ -59,6 +64,11 @@ class TestTime:
     def test_what_is_stable_is_not_waited_for_again(self) -> None:
         assert prove([ready(for_seconds=5)], before=CURRENT) == Proof(CURRENT)
 
+    def test_a_failure_is_remembered_until_all_was_calm_for_the_period(self) -> None:
+        failed = {"lastFailure": {"reason": "CrashLoop"}}
+        assert prove([ready(for_seconds=5)], before=CURRENT, reported=failed) == Proof(CURRENT, 115)
+        assert prove([ready(for_seconds=120)], before=CURRENT, reported=failed) == Proof(CURRENT, calm=True)
+
     def test_a_node_whose_clock_is_ahead_has_nobody_wait_longer_than_the_period(self) -> None:
         assert prove([ready(for_seconds=-3600)]) == Proof(None, PERIOD)
 
@@ -66,7 +76,7 @@ class TestTime:
     def test_the_time_is_read_in_every_form(self, written: str) -> None:
         pod = ready()
         pod["status"]["conditions"][0]["lastTransitionTime"] = written
-        assert prove([pod]) == Proof(CURRENT)
+        assert prove([pod]) == Proof(CURRENT, calm=True)
 
     @pytest.mark.parametrize("written", [None, "", "yesterday"])
     def test_a_time_that_cannot_be_read_proves_nothing(self, written: str | None) -> None:
@@ -87,7 +97,7 @@ class TestPods:
     def test_a_pod_that_was_not_heard_of_yet_is_waited_for(self) -> None:
         two = {**DEPLOYMENT, "status": {"updatedReplicas": 2}}
         assert prove([ready("a")], live=two) == Proof(None)
-        assert prove([ready("a"), ready("b")], live=two) == Proof(CURRENT)
+        assert prove([ready("a"), ready("b")], live=two) == Proof(CURRENT, calm=True)
 
     @pytest.mark.parametrize(
         "other",
@@ -102,7 +112,7 @@ class TestPods:
         ],
     )
     def test_only_the_revision_s_own_pods_count(self, other: Body) -> None:
-        assert prove([ready("a"), other]) == Proof(CURRENT)
+        assert prove([ready("a"), other]) == Proof(CURRENT, calm=True)
         assert prove([other]) == Proof(None)
 
 

@@ -25,6 +25,10 @@ PAGE_SIZE = 500
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
 _MERGE_PATCH = "application/merge-patch+json"
 
+_DENIED = re.compile(r"denied (the )?request")
+"""What admission policies and webhooks say, with whatever status they like: it is a rule of the cluster, not the spec.
+"""
+
 _NOT_TYPED = "failed to create typed"
 """The API server's words, with status 500, for an apply to an object whose stored types are not those of its schema."""
 
@@ -270,6 +274,8 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
         413: errors.Invalid,
         422: errors.Invalid,
     }
+    if status in (400, 422) and _DENIED.search(what):
+        return errors.Waiting(what)
     if status == 500 and _NOT_TYPED in what:
         return errors.Invalid(what)
     if status == 409 and reply.get("reason") != "AlreadyExists" and verb == "create":

@@ -387,6 +387,22 @@ async def test_every_answer_becomes_one_kind_of_error(
     assert type(raised.value) is error
 
 
+@pytest.mark.parametrize("code", [400, 403, 422])
+@pytest.mark.parametrize(
+    "words",
+    [
+        'admission webhook "rules.example.com" denied the request: not on Fridays',
+        "deployments.apps \"chat\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no",
+    ],
+)
+async def test_what_the_cluster_s_rules_refuse_is_no_fault_of_the_spec(
+    cluster: Cluster, api: ApiServer, code: int, words: str
+) -> None:
+    api.will(Answer(status(words), status=code))
+    with pytest.raises(errors.Waiting):
+        await cluster.apply(DEPLOYMENT, manager="m")
+
+
 async def test_a_get_of_what_is_not_there_is_none(cluster: Cluster, api: ApiServer) -> None:
     api.will(Answer(status("not found"), status=404))
     assert await cluster.get(kinds.SERVICE, NAMESPACE, "chat") is None

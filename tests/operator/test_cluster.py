@@ -387,6 +387,22 @@ async def test_every_answer_becomes_one_kind_of_error(
     assert type(raised.value) is error
 
 
+@pytest.mark.parametrize("code", [400, 403, 404, 409, 422, 500])
+@pytest.mark.parametrize(
+    "message",
+    [
+        'admission webhook "validate.policies.example.com" denied the request: registry is not allowed',
+        """deployments.apps "chat" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no""",
+    ],
+)
+async def test_a_policy_that_refuses_is_waited_for_whatever_status_it_chose(
+    cluster: Cluster, api: ApiServer, code: int, message: str
+) -> None:
+    api.will(Answer(status(message), status=code))
+    with pytest.raises(errors.Waiting):
+        await cluster.apply(DEPLOYMENT, manager="m")
+
+
 async def test_a_get_of_what_is_not_there_is_none(cluster: Cluster, api: ApiServer) -> None:
     api.will(Answer(status("not found"), status=404))
     assert await cluster.get(kinds.SERVICE, NAMESPACE, "chat") is None

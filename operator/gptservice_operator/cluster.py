@@ -25,12 +25,12 @@ PAGE_SIZE = 500
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
 _MERGE_PATCH = "application/merge-patch+json"
 
-_DENIED = re.compile(r"denied (the )?request")
-"""What admission policies and webhooks say, with whatever status they like: it is a rule of the cluster, not the spec.
-"""
-
 _NOT_TYPED = "failed to create typed"
 """The API server's words, with status 500, for an apply to an object whose stored types are not those of its schema."""
+
+_DENIED = re.compile(r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy '\S+' .*denied request")
+"""The API server's words for a policy's refusal. Its status is the policy's own choice, such as 400, or 422 for an
+object in which no field is at fault."""
 
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
@@ -265,6 +265,8 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
     what = f"{verb} {kind.name}: {reply.get('message') or f'HTTP {status}'}"
     if any(cause.get("reason") == "NamespaceTerminating" for cause in entries(reply, "details", "causes")):
         return errors.Absent(what)
+    if status != 429 and _DENIED.search(what):
+        return errors.Waiting(what)
     by_status: dict[int, type[errors.OperatorError]] = {
         400: errors.Invalid,
         401: errors.Waiting,
@@ -274,8 +276,6 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
         413: errors.Invalid,
         422: errors.Invalid,
     }
-    if status in (400, 422) and _DENIED.search(what):
-        return errors.Waiting(what)
     if status == 500 and _NOT_TYPED in what:
         return errors.Invalid(what)
     if status == 409 and reply.get("reason") != "AlreadyExists" and verb == "create":

@@ -140,7 +140,7 @@ def _foreign(manifest: Manifest, live: Observed) -> Foreign:
     if "deletionTimestamp" in metadata:
         held = ", ".join(metadata.get("finalizers", [])) or "none"
         whose = f"is being deleted (finalizers: {held}); the service goes on once it is gone"
-    elif owner.get("kind") == kinds.GPT_SERVICE.name:
+    elif owner.get("kind") == kinds.GPT_SERVICE.name and owner.get("name") == _service_name(manifest):
         whose = "belongs to an earlier GPTService, and is deleted with it by Kubernetes"
     elif owner:
         whose = f"belongs to {owner.get('kind')} {owner.get('name')}"
@@ -216,22 +216,31 @@ def _no_longer_wanted(
     those of the older revision may have to start again.
     """
     deletable = {kind.name for kind in kinds.PRUNED} - {kinds.HPA.name, kinds.DEPLOYMENT.name}
-    if not _is_rolled_out(observed):
+    if not _is_rolled_out(manifests, observed):
         deletable -= {kind.name for kind in kinds.USED_BY_PODS}
     for key, live in sorted(observed.items()):
         if key[0] in deletable and key not in manifests and live.controller_uid == owner_uid:
             yield (Delete(*key, live.uid),)
 
 
-def _is_rolled_out(observed: Mapping[ChildKey, Observed]) -> bool:
-    for key, live in observed.items():
-        if key[0] == kinds.DEPLOYMENT.name:
-            status = section(live.body, "status")
-            if status.get("observedGeneration", 0) < live.body["metadata"].get("generation", 0):
-                return False
-            if status.get("updatedReplicas", 0) != status.get("replicas", 0):
-                return False
-    return True
+def _is_rolled_out(manifests: Mapping[ChildKey, Manifest], observed: Mapping[ChildKey, Observed]) -> bool:
+    """Whether the Deployment runs what is wanted, and nothing else; the pass that changes it begins a rollout."""
+    wanted = _named(manifests, kinds.DEPLOYMENT)
+    if wanted is None:
+        return False  # it could not be looked at
+    live = observed.get(child_key(wanted))
+    if live is None:
+        return True
+    status = section(live.body, "status")
+    return (
+        _revision(live.body) == _revision(wanted)
+        and status.get("observedGeneration", 0) >= live.body["metadata"].get("generation", 0)
+        and status.get("updatedReplicas", 0) == status.get("replicas", 0)
+    )
+
+
+def _revision(deployment: Mapping[str, Any]) -> str | None:
+    return section(deployment, "spec", "template", "metadata", "labels").get(names.REVISION)
 
 
 def _is_as_wanted(manifest: Manifest, live: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import causes, last_failure, names, wording
+from . import causes, last_failure, names, revisions, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -149,11 +149,21 @@ def _counts(facts: Facts) -> _Counts:
         needed=needed,
         scaled=scaled,
         replicas=live.get("replicas", 0),
-        updated=live.get("updatedReplicas", 0),
+        updated=live.get("updatedReplicas", 0) if _is_of_revision(facts.deployment, facts.resolved) else 0,
         ready=live.get("readyReplicas", 0),
         available=live.get("availableReplicas", 0),
         current=not is_behind(facts.deployment),
     )
+
+
+def _is_of_revision(deployment: Body, resolved: Resolved | Refusal) -> bool:
+    """Return whether a Deployment runs what the spec comes to: its own newest may be older, if writing it was refused.
+
+    Of a spec that is refused no revision is known.
+    """
+    if isinstance(resolved, Refusal):
+        return True
+    return revisions.key_of_template(section(deployment, "spec", "template")) == resolved.origin.key
 
 
 def is_behind(deployment: Body) -> bool:

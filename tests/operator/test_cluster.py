@@ -387,18 +387,18 @@ async def test_every_answer_becomes_one_kind_of_error(
     assert type(raised.value) is error
 
 
-@pytest.mark.parametrize("code", [400, 403, 422])
+@pytest.mark.parametrize("code", [400, 403, 404, 409, 422, 500])
 @pytest.mark.parametrize(
-    "words",
+    "message",
     [
-        'admission webhook "rules.example.com" denied the request: not on Fridays',
-        "deployments.apps \"chat\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no",
+        'admission webhook "validate.policies.example.com" denied the request: registry is not allowed',
+        """deployments.apps "chat" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no""",
     ],
 )
-async def test_what_the_cluster_s_rules_refuse_is_no_fault_of_the_spec(
-    cluster: Cluster, api: ApiServer, code: int, words: str
+async def test_a_policy_that_refuses_is_waited_for_whatever_status_it_chose(
+    cluster: Cluster, api: ApiServer, code: int, message: str
 ) -> None:
-    api.will(Answer(status(words), status=code))
+    api.will(Answer(status(message), status=code))
     with pytest.raises(errors.Waiting):
         await cluster.apply(DEPLOYMENT, manager="m")
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -270,6 +270,10 @@ def test_an_object_that_is_not_ours_is_not_touched(kind: str, references: list[B
             {"ownerReferences": [names.owner_reference("chat", "before")]}, "an earlier GPTService", id="a former one's"
         ),
         pytest.param(
+            {"ownerReferences": [names.owner_reference("cha", "other")]}, "belongs to GPTService cha",
+            id="a neighbour's, whose child has the name",
+        ),
+        pytest.param(
             {"ownerReferences": [{"kind": "Rollout", "name": "r", "uid": "u", "controller": True}]},
             "belongs to Rollout r", id="another controller's",
         ),
@@ -371,6 +375,43 @@ class TestRevisionFirst:
     def test_alone_it_is_written_all_the_same(self) -> None:
         ((action,),) = plan.plan(self.PAIR[:1], {}, OWNER, 1)
         assert child_kind(action) == "ControllerRevision"
+
+
+class TestWhatPodsReferToByName:
+    """Other pods begin with this pass; those of the older revision may have to start again until all are replaced."""
+
+    OWN_ACCOUNT: ClassVar[Body] = {"serviceAccountName": "mine", "tls": None}
+
+    def deleted(self, deployment: Body | None, *, looked_at: bool = True) -> list[str]:
+        """Return the names of what is deleted when the spec asks for the account and the certificate no more."""
+        live = [applied(desired("ServiceAccount")), applied(desired("Certificate"))]
+        known = {plan.child_key(body): observed(body) for body in (*live, *([deployment] if deployment else []))}
+        wanted = [desired("Deployment", **self.OWN_ACCOUNT)] if looked_at else []
+        chains = plan.plan(wanted, known, OWNER, 1)
+        return sorted(child_kind(action) for chain in chains for action in chain if isinstance(action, plan.Delete))
+
+    def live(self, *, replicas: int = 2, updated: int = 2, generation: int = 1, **spec: Any) -> Body:
+        """Return the live Deployment of a spec with these further fields, all of it seen by its controller."""
+        body = applied(desired("Deployment", **spec))
+        body["metadata"]["generation"] = generation
+        body["status"] = {"observedGeneration": 1, "replicas": replicas, "updatedReplicas": updated}
+        return body
+
+    def test_it_goes_once_every_pod_is_of_the_newest_revision(self) -> None:
+        assert self.deleted(self.live(**self.OWN_ACCOUNT)) == ["Certificate", "ServiceAccount"]
+
+    def test_it_goes_where_there_is_no_deployment(self) -> None:
+        assert self.deleted(None) == ["Certificate", "ServiceAccount"]
+
+    def test_it_stays_in_the_pass_that_begins_the_rollout(self) -> None:
+        assert self.deleted(self.live()) == []
+
+    @pytest.mark.parametrize("behind", [{"updated": 1}, {"generation": 2}])
+    def test_it_stays_while_the_rollout_is_under_way(self, behind: dict[str, int]) -> None:
+        assert self.deleted(self.live(**behind, **self.OWN_ACCOUNT)) == []
+
+    def test_it_stays_while_the_deployment_cannot_be_looked_at(self) -> None:
+        assert self.deleted(None, looked_at=False) == []
 
 
 def child_kind(action: plan.Action) -> str:

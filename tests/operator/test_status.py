@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import causes, render, status
+from gptservice_operator import causes, names, render, revisions, status
 from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.status import GPTServiceStatus
@@ -31,6 +31,7 @@ def deployment(observed: int = 2, generation: int = 2, **counts: int) -> Body:
     """Return the live Deployment with these numbers in its status."""
     return {
         "metadata": {"name": "chat", "generation": generation},
+        "spec": {"template": {"metadata": {"labels": {names.REVISION: revisions.key({"spec": SPEC})}}}},
         "status": {"observedGeneration": observed, **counts},
     }
 
@@ -256,6 +257,12 @@ class TestNumbers:
         computed = status.compute(facts(), NOW)
         names = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
         assert [computed[name] for name in names] == [0, 0, 0, 0]
+
+    def test_no_pod_is_of_a_revision_that_could_not_be_written(self) -> None:
+        refused = cause(conditions.FORBIDDEN)
+        computed = status.compute(facts({"maxTokens": 7}, live=deployment(**READY), failure=refused), NOW)
+        assert (computed["readyReplicas"], computed["updatedReplicas"]) == (3, 0)
+        assert message(computed).startswith("3 of 3 replicas are ready, 0 of the newest revision; ")
 
     def test_the_message_says_how_far_it_is(self) -> None:
         live = deployment(replicas=4, updatedReplicas=1, readyReplicas=3)

@@ -34,9 +34,15 @@ ENGINE_ARGS_SEPARATOR: Final = "--"
 ENGINE_PORT: Final = 8000
 """The OpenAI API, spoken by the engine itself."""
 PROBE_PORT: Final = 8081
-"""Plain HTTP for the kubelet: LIVE_PATH and READY_PATH."""
+"""Plain HTTP for the kubelet and whoever scrapes: LIVE_PATH, READY_PATH and METRICS_PATH."""
 LIVE_PATH: Final = "/livez"
 READY_PATH: Final = "/readyz"
+METRICS_PATH: Final = "/metrics"
+"""Prometheus' text format: the engine's metrics as they are, then the runtime's own. ENGINE_PORT answers 404 to it."""
+METRICS_PREFIX: Final = "gptservice_"
+"""Beginning of the names of the runtime's own metrics."""
+METRICS_TIMEOUT_SECONDS: Final = 3
+"""How long the engine has for its part; then the runtime's own are answered without it."""
 
 # --- paths in the container -----------------------------------------------------------------------
 SOURCE_ROOT: Final = "/models/source"

@@ -1,15 +1,30 @@
-"""A few bytes that the supervisor and the middleware inside the engine share: who is in flight, and what is ending.
+"""A few bytes that the supervisor and the middleware inside the engine share: who is in flight or refused, what ends.
 
 The supervisor drains by this count and not by the engine's own: vLLM drops requests that it has accepted but not yet
 passed to its core when SIGTERM comes.
+
+Imports nothing but the standard library, so that it fits any version of the engine's libraries.
 """
 
+import logging
 import mmap
+import os
 import struct
 from pathlib import Path
+from typing import Literal, get_args
 
-_IN_FLIGHT = struct.Struct("<Q")
-_STOPPING = _IN_FLIGHT.size
+from gptservice_runtime import engine
+
+_log = logging.getLogger(__name__)
+
+Refused = Literal["limit", "draining", "key"]
+"""Why a request was not let through: above the bound (429), at the end (503), without a valid API key (401)."""
+REFUSED: tuple[Refused, ...] = get_args(Refused)
+
+_NUMBER = struct.Struct("<Q")
+_IN_FLIGHT = 0
+_REFUSED: dict[Refused, int] = {why: _NUMBER.size * place for place, why in enumerate(REFUSED, start=1)}
+_STOPPING = _NUMBER.size * (1 + len(REFUSED))
 _DRAINING = _STOPPING + 1
 _SIZE = _DRAINING + 1
 
@@ -34,19 +49,41 @@ class ControlBlock:
             return cls(mmap.mmap(file.fileno(), _SIZE))
 
     @classmethod
+    def of_supervisor(cls) -> "ControlBlock":
+        """Inside the engine: the block that the supervisor made; where there is none, a private one and a warning."""
+        path = os.environ.get(engine.CONTROL_FILE_ENV, "")
+        try:
+            return cls.open(Path(path))
+        except (OSError, ValueError) as error:
+            name = engine.CONTROL_FILE_ENV
+            _log.warning("%s=%r (%s): SIGTERM will not wait for running requests", name, path, error)
+            return cls.private()
+
+    @classmethod
     def private(cls) -> "ControlBlock":
         """A block that nobody else sees."""
         return cls(mmap.mmap(-1, _SIZE))
 
+    def _number(self, position: int) -> int:
+        (number,) = _NUMBER.unpack_from(self._memory, position)
+        return int(number)
+
     @property
     def in_flight(self) -> int:
         """Requests being answered."""
-        (count,) = _IN_FLIGHT.unpack_from(self._memory)
-        return int(count)
+        return self._number(_IN_FLIGHT)
 
     @in_flight.setter
     def in_flight(self, count: int) -> None:
-        _IN_FLIGHT.pack_into(self._memory, 0, count)
+        _NUMBER.pack_into(self._memory, _IN_FLIGHT, count)
+
+    def refused(self, why: Refused) -> int:
+        """Requests refused for that reason since the engine's start."""
+        return self._number(_REFUSED[why])
+
+    def count_refused(self, why: Refused) -> None:
+        """One more."""
+        _NUMBER.pack_into(self._memory, _REFUSED[why], self.refused(why) + 1)
 
     @property
     def stopping(self) -> bool:

@@ -12,8 +12,10 @@ EXECUTABLE = "vllm"
 LIMITS_FILE_ENV = "GPTSERVICE_LIMITS_FILE"
 CONTROL_FILE_ENV = "GPTSERVICE_CONTROL_FILE"
 KEYS_DIRECTORY_ENV = "GPTSERVICE_KEYS_DIRECTORY"
-"""How the supervisor tells the middleware inside the engine where to look."""
+METRICS_TOKEN_ENV = "GPTSERVICE_METRICS_TOKEN"  # noqa: S105 - the variable's name
+"""How the supervisor tells the middleware inside the engine where to look, and how to know the supervisor."""
 MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
+METRICS_GUARD = "gptservice_runtime.guard.MetricsGuard"
 KEY_CHECK = "gptservice_runtime.keys.KeyCheck"
 
 _NEVER_PASSED = frozenset({"VLLM_SERVER_DEV_MODE"})
@@ -62,7 +64,8 @@ def arguments(options: EngineOptions) -> list[str]:
         *chosen_arguments(options),
         *("--host", "0.0.0.0", "--port", str(options.port)),  # noqa: S104 - it serves the pod's address
         *("--middleware", MIDDLEWARE, "--shutdown-timeout", str(options.drain_timeout)),
-        # The last one is the outermost: what it refuses is not counted.
+        # The last one is the outermost: what it refuses is never in flight.
+        *("--middleware", METRICS_GUARD),
         *(("--middleware", KEY_CHECK) if options.require_api_key else ()),
         *("--served-model-name", *options.served_model_names),
     ]
@@ -80,7 +83,7 @@ def chosen_arguments(options: EngineOptions) -> list[str]:
     return chosen
 
 
-def environment(inherited: Mapping[str, str], paths: EnginePaths) -> dict[str, str]:
+def environment(inherited: Mapping[str, str], paths: EnginePaths, metrics_token: str) -> dict[str, str]:
     """The inherited variables (the user's among them), then those that a pod of ours cannot do without.
 
     The model is local, the root file system is read-only and the user has no passwd entry: what would look
@@ -100,6 +103,7 @@ def environment(inherited: Mapping[str, str], paths: EnginePaths) -> dict[str, s
         LIMITS_FILE_ENV: str(paths.limits_file),
         KEYS_DIRECTORY_ENV: str(paths.keys_directory),
         CONTROL_FILE_ENV: str(paths.control_file),
+        METRICS_TOKEN_ENV: metrics_token,
     }
 
 

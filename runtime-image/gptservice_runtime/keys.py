@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gptservice_runtime import asgi, contract, engine
+from gptservice_runtime import asgi, contract, control, engine
 
 _log = logging.getLogger(__name__)
 
@@ -141,19 +141,22 @@ def _digest(text: bytes) -> bytes:
 class KeyCheck:
     """Answers 401 to whatever does not show a key: every path, method and protocol, preflights too.
 
-    The outermost middleware: what is refused is not counted, its body is not read, and no route has seen it. No path is
-    exempt (the probes have a port of their own), so that no spelling of a path can get around it.
+    The outermost middleware: what is refused is never in flight, its body is not read, and no route has seen it. No
+    path is exempt (the probes have a port of their own), so that no spelling of a path can get around it.
     """
 
     def __init__(self, app: asgi.Application) -> None:
         self._app = app
         self._keys = KeyDirectory(Path(os.environ.get(engine.KEYS_DIRECTORY_ENV, contract.KEYS_DIRECTORY)))
+        self._control = control.ControlBlock.of_supervisor()
 
     async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
         """One request."""
         if scope["type"] == "lifespan" or self._is_allowed(scope):
             await self._app(scope, receive, send)
-        elif scope["type"] == "http":
+            return
+        self._control.count_refused("key")
+        if scope["type"] == "http":
             await asgi.refuse(send, _UNAUTHORIZED)
         elif scope["type"] == "websocket":
             await _refuse_websocket(scope, send)

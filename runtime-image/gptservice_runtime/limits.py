@@ -82,7 +82,7 @@ class InFlightLimit:
     def __init__(self, app: asgi.Application) -> None:
         self._app = app
         self._limit = LimitFile(Path(os.environ.get(engine.LIMITS_FILE_ENV, _DEFAULT_LIMITS_FILE)))
-        self._control = _control_block(os.environ.get(engine.CONTROL_FILE_ENV, ""))
+        self._control = control.ControlBlock.of_supervisor()
 
     async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
         """One request."""
@@ -94,10 +94,12 @@ class InFlightLimit:
             await self._app(scope, receive, send)
             return
         if self._control.draining:
+            self._control.count_refused("draining")
             await asgi.refuse(send, _DRAINING)
             return
         limit = self._limit.current()
         if limit is not None and self._control.in_flight >= limit:
+            self._control.count_refused("limit")
             await asgi.refuse(send, _too_many(limit))
             return
         self._control.in_flight += 1
@@ -118,14 +120,6 @@ class InFlightLimit:
 def _is_stream(start: asgi.Message) -> bool:
     headers = start.get("headers", ())
     return any(name.lower() == b"content-type" and value.startswith(_EVENT_STREAM) for name, value in headers)
-
-
-def _control_block(path: str) -> control.ControlBlock:
-    try:
-        return control.ControlBlock.open(Path(path))
-    except (OSError, ValueError) as error:
-        _log.warning("%s=%r (%s): SIGTERM will not wait for running requests", engine.CONTROL_FILE_ENV, path, error)
-        return control.ControlBlock.private()
 
 
 _DRAINING = asgi.Refusal(

@@ -1,18 +1,22 @@
-"""The probe server on its own port: `/livez` and `/readyz`, plain HTTP with JSON bodies."""
+"""The probe server on its own port: `/livez` and `/readyz` with JSON bodies, and `/metrics`; plain HTTP."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from gptservice_runtime import contract, readiness
+from gptservice_runtime import contract, metrics, readiness
 
 STALE_SECONDS = 30
 """Age of the supervisor's last heartbeat from which `/livez` is 503."""
 
 
-def application(state: Callable[[], readiness.Readiness], heartbeat_age: Callable[[], float]) -> web.Application:
-    """The two routes; `heartbeat_age` in seconds."""
+def application(
+    state: Callable[[], readiness.Readiness],
+    heartbeat_age: Callable[[], float],
+    page: Callable[[], Awaitable[bytes]],
+) -> web.Application:
+    """The three routes; `heartbeat_age` in seconds, `page` is what `/metrics` answers."""
 
     async def live(_request: web.Request) -> web.Response:
         age = heartbeat_age()
@@ -28,8 +32,17 @@ def application(state: Callable[[], readiness.Readiness], heartbeat_age: Callabl
             return web.json_response({"status": "ready"})
         return web.json_response(current.not_ready(), status=503)
 
+    async def scrape(_request: web.Request) -> web.Response:
+        return web.Response(body=await page(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
     app = web.Application()
-    app.add_routes([web.get(contract.LIVE_PATH, live), web.get(contract.READY_PATH, ready)])
+    app.add_routes(
+        [
+            web.get(contract.LIVE_PATH, live),
+            web.get(contract.READY_PATH, ready),
+            web.get(contract.METRICS_PATH, scrape),
+        ]
+    )
     return app
 
 

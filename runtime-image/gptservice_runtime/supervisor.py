@@ -4,13 +4,26 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gptservice_runtime import cgroup, child, contract, control, engine, failures, keys, models, probes, readiness
+from gptservice_runtime import (
+    cgroup,
+    child,
+    contract,
+    control,
+    engine,
+    failures,
+    keys,
+    metrics,
+    models,
+    probes,
+    readiness,
+)
 from gptservice_runtime.termination import write_failure
 
 _log = logging.getLogger(__name__)
@@ -59,6 +72,11 @@ class _Supervisor:
         self._heartbeat = 0.0
         self._control = control.ControlBlock.private()
         self._oom_kills_before = cgroup.oom_kills()
+        self._engine_url = f"http://127.0.0.1:{options.engine_options.port}"
+        self._metrics_token = secrets.token_hex()
+        keys_directory = options.engine_paths.keys_directory if options.engine_options.require_api_key else None
+        self._engine_metrics = metrics.EngineMetrics(self._engine_url, self._metrics_token, keys_directory)
+        self._start_seconds: float | None = None
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
@@ -94,8 +112,8 @@ class _Supervisor:
 
     async def _serve(self, reaper: child.Reaper) -> int:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._options.startup_timeout
-        app = probes.application(lambda: self._state, lambda: loop.time() - self._heartbeat)
+        began = loop.time()
+        app = probes.application(lambda: self._state, lambda: loop.time() - self._heartbeat, self._metrics)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(probes.serving(app, self._options.probe_port))
@@ -107,14 +125,19 @@ class _Supervisor:
             self._check()
             process = self._start(reaper)
             try:
-                return await self._live(process, deadline)
+                return await self._live(process, began)
             finally:
                 process.kill_group()
                 process.drain_output(LAST_OUTPUT_SECONDS)
 
-    async def _live(self, process: child.Child, deadline: float) -> int:
-        if not await self._get_ready(process, deadline):
+    async def _metrics(self) -> bytes:
+        theirs = await self._engine_metrics.fetch() if self._state.engine_alive else None
+        return metrics.page(theirs, self._state, self._control, self._start_seconds)
+
+    async def _live(self, process: child.Child, began: float) -> int:
+        if not await self._get_ready(process, began + self._options.startup_timeout):
             return await self._abandon(process)
+        self._start_seconds = asyncio.get_running_loop().time() - began
         _log.info("ready")
         await _first(process.ended, self._stop.wait())
         if process.ended.done():
@@ -139,7 +162,7 @@ class _Supervisor:
 
     def _start(self, reaper: child.Reaper) -> child.Child:
         argv = engine.arguments(self._options.engine_options)
-        environment = engine.environment(self._environment, self._options.engine_paths)
+        environment = engine.environment(self._environment, self._options.engine_paths, self._metrics_token)
         _log.info("starting %s", engine.command_line(argv))
         try:
             process = child.start(argv, environment, reaper)
@@ -153,10 +176,9 @@ class _Supervisor:
 
     async def _get_ready(self, process: child.Child, deadline: float) -> bool:
         """Whether the engine serves; False when SIGTERM came first."""
-        url = f"http://127.0.0.1:{self._options.engine_options.port}"
         key = self._key if self._options.engine_options.require_api_key else None
         warming = asyncio.create_task(
-            readiness.warm_up(url, self._options.engine_options.served_model_names, self._on_listed, key)
+            readiness.warm_up(self._engine_url, self._options.engine_options.served_model_names, self._on_listed, key)
         )
         try:
             budget = deadline - asyncio.get_running_loop().time()

@@ -1,5 +1,7 @@
 """The engine's arguments and environment."""
 
+import importlib
+import inspect
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +31,7 @@ PATHS = engine.EnginePaths(
     control_file=Path("/var/cache/gptservice/run/control"),
     package_parent=Path("/opt/gptservice/app"),
 )
+TOKEN = "0123456789abcdef"
 
 
 def value(argv: list[str], flag: str) -> str | None:
@@ -76,12 +79,24 @@ def middleware(argv: list[str]) -> list[str]:
 @pytest.mark.parametrize("extra", [(), ("--middleware", "taken.over")])
 def test_the_key_check_comes_last_which_is_outermost(extra: tuple[str, ...]) -> None:
     asked = replace(OPTIONS, require_api_key=True, extra_arguments=extra)
-    assert middleware(engine.arguments(asked))[-2:] == [engine.MIDDLEWARE, engine.KEY_CHECK]
-    assert engine.KEY_CHECK not in engine.arguments(replace(asked, require_api_key=False))
+    assert middleware(engine.arguments(asked))[-3:] == [engine.MIDDLEWARE, engine.METRICS_GUARD, engine.KEY_CHECK]
+    without = engine.arguments(replace(asked, require_api_key=False))
+    assert middleware(without)[-2:] == [engine.MIDDLEWARE, engine.METRICS_GUARD]
+
+
+@pytest.mark.parametrize("name", ["MIDDLEWARE", "METRICS_GUARD", "KEY_CHECK"])
+def test_the_engine_finds_each_of_them(name: str) -> None:
+    module, _, found = getattr(engine, name).rpartition(".")
+    assert inspect.isclass(getattr(importlib.import_module(module), found))
+
+
+def test_a_user_cannot_know_the_supervisors_token() -> None:
+    environment = engine.environment({engine.METRICS_TOKEN_ENV: "guessed"}, PATHS, TOKEN)
+    assert environment[engine.METRICS_TOKEN_ENV] == TOKEN
 
 
 def test_a_user_cannot_lead_the_key_check_to_other_keys() -> None:
-    environment = engine.environment({engine.KEYS_DIRECTORY_ENV: "/tmp/mine"}, PATHS)
+    environment = engine.environment({engine.KEYS_DIRECTORY_ENV: "/tmp/mine"}, PATHS, TOKEN)
     assert environment[engine.KEYS_DIRECTORY_ENV] == str(PATHS.keys_directory)
 
 
@@ -110,7 +125,7 @@ def test_an_argument_parser_understands_every_combination(
 
 
 def test_the_users_variables_reach_the_engine() -> None:
-    environment = engine.environment({"VLLM_CPU_KVCACHE_SPACE": "1", "PATH": "/bin"}, PATHS)
+    environment = engine.environment({"VLLM_CPU_KVCACHE_SPACE": "1", "PATH": "/bin"}, PATHS, TOKEN)
     assert (environment["VLLM_CPU_KVCACHE_SPACE"], environment["PATH"]) == ("1", "/bin")
 
 
@@ -123,19 +138,19 @@ def test_the_users_variables_reach_the_engine() -> None:
     ],
 )
 def test_a_user_cannot_undo_what_keeps_the_pod_safe(name: str, expected: str | None) -> None:
-    assert engine.environment({name: "0"}, PATHS).get(name) == expected
+    assert engine.environment({name: "0"}, PATHS, TOKEN).get(name) == expected
 
 
 @pytest.mark.parametrize(
     "name", ["HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "HF_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"]
 )
 def test_every_cache_is_on_the_declared_volume(name: str) -> None:
-    environment = engine.environment({name: "/somewhere/read-only"}, PATHS)
+    environment = engine.environment({name: "/somewhere/read-only"}, PATHS, TOKEN)
     assert Path(environment[name]).is_relative_to(PATHS.cache_root)
 
 
 def test_without_a_passwd_entry_there_is_still_a_user_name() -> None:
-    assert engine.environment({}, PATHS)["LOGNAME"]
+    assert engine.environment({}, PATHS, TOKEN)["LOGNAME"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +164,7 @@ def test_without_a_passwd_entry_there_is_still_a_user_name() -> None:
 )
 def test_the_engine_can_import_the_middleware(inherited: str, parent: str, expected: str) -> None:
     paths = replace(PATHS, package_parent=Path(parent))
-    assert engine.environment({"PYTHONPATH": inherited}, paths)["PYTHONPATH"] == expected
+    assert engine.environment({"PYTHONPATH": inherited}, paths, TOKEN)["PYTHONPATH"] == expected
 
 
 @pytest.mark.parametrize(

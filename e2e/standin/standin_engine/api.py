@@ -16,8 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from . import answers, behaviour
+from . import answers, behaviour, metrics
 from .arguments import Arguments
+
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 class Engine:
@@ -32,6 +34,7 @@ class Engine:
         """Set while nothing is being generated."""
         self.idle.set()
         self._running = 0
+        self._waiting = 0
         self._ids = itertools.count(1)
 
     def next_id(self, prefix: str) -> str:
@@ -49,6 +52,19 @@ class Engine:
             self._running -= 1
             if self._running == 0:
                 self.idle.set()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """One request has come and is not being generated yet."""
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    def metrics(self) -> str:
+        """Text of `/metrics`."""
+        return metrics.text(self.arguments.served_model_names[0], running=self._running, waiting=self._waiting)
 
     def finished(self) -> None:
         """One generation request was answered."""
@@ -81,6 +97,9 @@ def application(engine: Engine) -> Starlette:
     async def version(_request: Request) -> Response:
         return JSONResponse({"version": "standin"})
 
+    async def scrape(_request: Request) -> Response:
+        return Response(engine.metrics(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
     async def models(_request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [_model(engine, name) for name in _names(engine)]})
 
@@ -94,6 +113,8 @@ def application(engine: Engine) -> Starlette:
         routes=[
             Route("/health", health),
             Route("/version", version),
+            # As vLLM mounts them: whatever follows, and for every method.
+            Route("/metrics{rest:path}", scrape, methods=_METHODS),
             Route("/v1/models", models),
             Route("/v1/completions", completions, methods=["POST"]),
             Route("/v1/chat/completions", chat, methods=["POST"]),
@@ -175,9 +196,10 @@ async def _generate(engine: Engine, request: Request, form: _Form) -> Response:
         die(engine.told)
     if told.status != 200:
         return _error(told.status, "StandInError", "stand-in: this status was asked for")
-    if engine.hangs:
-        await asyncio.Event().wait()
-    await asyncio.sleep(told.delay_milliseconds / 1000)
+    with engine.waiting():
+        if engine.hangs:
+            await asyncio.Event().wait()
+        await asyncio.sleep(told.delay_milliseconds / 1000)
     run = _Run(engine, form, body, told, name, prompt)
     if body.get("stream"):
         return StreamingResponse(run.stream(), media_type="text/event-stream")

@@ -3,10 +3,10 @@
 from typing import Any
 
 from gptservice_operator import names
+from gptservice_runtime import contract
 
 from .resolved import Resolved
 
-METRICS_PATH = "/metrics"
 PROBES_PORT_NAME = "probes"
 """Name of the pods' port that is plain HTTP; the serving port has no metrics."""
 
@@ -21,6 +21,6 @@ def render_pod_monitor(resolved: Resolved) -> dict[str, Any] | None:
         "metadata": resolved.metadata(names.pod_monitor(resolved.name)),
         "spec": {
             "selector": {"matchLabels": names.selector(resolved.name)},
-            "podMetricsEndpoints": [{"port": PROBES_PORT_NAME, "path": METRICS_PATH}],
+            "podMetricsEndpoints": [{"port": PROBES_PORT_NAME, "path": contract.METRICS_PATH}],
         },
     }

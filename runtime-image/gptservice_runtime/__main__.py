@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -113,7 +114,8 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
             cache_root=options.cache_root,
             limits_file=options.limits_file,
             keys_directory=options.keys_directory,
-            control_file=options.cache_root / "run" / "control",
+            # Not on the cache, which the replicas of a service may share.
+            control_file=Path(tempfile.gettempdir(), f"gptservice-{os.getpid()}", "control"),
             package_parent=Path(gptservice_runtime.__file__).parent.parent,
         ),
         probe_port=options.probe_port,

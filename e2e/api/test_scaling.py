@@ -50,6 +50,21 @@ def test_to_zero_and_back(operator: OperatorProcess, kube: Kube, namespace: str,
     assert len(observer.pods()) == 2
 
 
+def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
+    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    kube.apply(service(replicas=2), namespace)
+    observer.wait_ready()
+    stuck = {"gpu": {"count": 1, "resourceName": "none.example.com/gpu"}}
+    kube.apply(service(replicas=2, **stuck), namespace)
+    wait_until(observer.pods, lambda pods: len(pods) == 3, "one more pod, which no node takes")
+    kube.apply(service(replicas=0, upgradeStrategy="Recreate", **stuck), namespace)
+    observer.wait(is_stopped, "to be Stopped")
+    kube.apply(service(replicas=2, upgradeStrategy="Recreate"), namespace)
+    observer.wait_ready()
+    assert observer.child("Deployment")["spec"]["strategy"]["type"] == "Recreate"
+
+
 def test_created_stopped(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
     kube.apply(service(replicas=0), namespace)
     observer.wait(is_stopped, "to be Stopped")

@@ -41,7 +41,8 @@ def _metadata(resolved: Resolved) -> dict[str, Any]:
 
 
 def _strategy(resolved: Resolved) -> dict[str, Any]:
-    if resolved.rollout.strategy == "Recreate":
+    # Kubernetes never scales a Recreate Deployment that has pods of two revisions: stopped, it would go on for ever.
+    if resolved.rollout.strategy == "Recreate" and resolved.replicas > 0:
         return {"type": "Recreate"}
     bounds = {"maxSurge": resolved.rollout.max_surge, "maxUnavailable": resolved.rollout.max_unavailable}
     return {"type": "RollingUpdate", "rollingUpdate": bounds}

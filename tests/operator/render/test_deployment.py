@@ -58,6 +58,11 @@ def test_recreate_has_no_further_settings() -> None:
     assert rendered(upgradeStrategy="Recreate")["strategy"] == {"type": "Recreate"}
 
 
+def test_a_stop_scales_pods_of_every_revision_down() -> None:
+    stopped = rendered(upgradeStrategy="Recreate", replicas=0)["strategy"]
+    assert stopped == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
 @pytest.mark.parametrize("startup", [10, 1800, 86400])
 def test_a_slow_load_is_no_failed_rollout(startup: int) -> None:
     spec = rendered(startupTimeoutSeconds=startup)

@@ -160,7 +160,8 @@ class TestKindsOfOtherOperators:
     def warned(
         self, operator_without_resync: OperatorProcess, kube: Kube, namespace: str, observer: Observer
     ) -> OperatorProcess:
-        """The operator with a service that asks for both in vain."""
+        """The operator with a service that asks for both in vain. That a kind went, it hears at a resync or a start."""
+        operator_without_resync.restart()
         kube.apply(service(**IN_VAIN), namespace)
         said = condition(observer.wait_ready(), "Accepted")["message"]
         assert "nothing issues the certificate" in said

@@ -117,7 +117,11 @@ def switch_off_what_can_be(kube: Kube, namespace: str, observer: Observer) -> No
     }
     kube.merge("GPTService", "gpt", namespace, {"spec": off})
     for kind in kinds.OPTIONAL:
-        wait_until(functools.partial(kube.all, kind.name, namespace), lambda found: not found, f"the {kind.name} to go")
+        wait_until(
+            functools.partial(kube.find, kind.name, "gpt", namespace),
+            lambda found: found is None,
+            f"the {kind.name} to go",
+        )
     gone = {"NetworkPolicy/gpt", "PodDisruptionBudget/gpt", "ServiceAccount/gpt-pods", "HorizontalPodAutoscaler/gpt"}
     wait_until(observer.children, lambda found: not gone & set(found), f"{', '.join(sorted(gone))} to go")
 

@@ -104,8 +104,8 @@ def test_everything_is_written_by_us_and_as_ourselves(
     observer.wait_ready()
     observer.delete_and_wait_for_another("Deployment")
     observer.wait_ready()
-    writes = board.log.writes()
-    assert {entry.user_agent.split("/")[0] for entry in writes} == {"gptservice-operator"}
+    writes = [entry for entry in board.log.writes() if entry.target.namespace == namespace]
+    assert {entry.user_agent.split("/")[0] for entry in board.log.writes()} == {"gptservice-operator"}
     assert {(entry.target.verb, entry.target.resource) for entry in writes} == {
         ("apply", "configmaps"),
         ("apply", "controllerrevisions"),

@@ -41,8 +41,8 @@ CREATED = service(replicas=2, maxInflightRequests=9)
 EDITED = service(replicas=1, engine={"args": ["--seed=2"]})
 SCALED = service(replicas=3, engine={"args": ["--seed=1"]})
 SCENARIOS = {
-    # Account, ConfigMap, Deployment, two Services, budget, policy, status while pods start, status when they are ready.
-    "create": Scenario(edit(CREATED), CREATED, writes=9, exists=False),
+    # Account, ConfigMap, Deployment, two Services, budget, policy, status.
+    "create": Scenario(edit(CREATED), CREATED, writes=8, exists=False),
     "edit": Scenario(edit(EDITED), EDITED, writes=2),
     # Deployment, budget, status.
     "scale": Scenario(edit(SCALED), SCALED, writes=3),

@@ -21,6 +21,8 @@ STATUS_MANAGER = "gptservice-operator-status"
 
 PAGE_SIZE = 500
 
+_KIND_IS_GOING = "while custom resource definition is terminating"
+"""In the API server's words; it gives no code for it."""
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
 Body = dict[str, Any]
@@ -197,6 +199,8 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
     """Map the API server's answer to one of our kinds of error."""
     what = f"{verb} {kind.name}: {reply.get('message') or f'HTTP {status}'}"
     if any(cause.get("reason") == "NamespaceTerminating" for cause in entries(reply, "details", "causes")):
+        return errors.Absent(what)
+    if status == 403 and _KIND_IS_GOING in what:
         return errors.Absent(what)
     by_status: dict[int, type[errors.OperatorError]] = {
         400: errors.Invalid,

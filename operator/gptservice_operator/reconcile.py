@@ -71,7 +71,7 @@ class Reconciler:
             try:
                 await self._write(action)
             except errors.Absent:
-                pass  # the namespace is being deleted, and the service with it
+                pass  # the namespace is being deleted, and the service with it; or the kind is
             except errors.OperatorError as error:
                 failures.append(error)
         return failures

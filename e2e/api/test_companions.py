@@ -153,6 +153,14 @@ IN_VAIN: Object = {
 }
 
 
+WARNINGS = ("nothing issues the certificate", "no PodMonitor CRD")
+
+
+def warnings(gpt: Object | None) -> set[str]:
+    said = condition(gpt, "Accepted").get("message", "")
+    return {warning for warning in WARNINGS if warning in said}
+
+
 class TestKindsOfOtherOperators:
     """Certificate and PodMonitor: their CRDs come and go while the operator runs."""
 
@@ -163,9 +171,8 @@ class TestKindsOfOtherOperators:
         """The operator with a service that asks for both in vain. That a kind went, it hears at a resync or a start."""
         operator_without_resync.restart()
         kube.apply(service(**IN_VAIN), namespace)
-        said = condition(observer.wait_ready(), "Accepted")["message"]
-        assert "nothing issues the certificate" in said
-        assert "no PodMonitor CRD" in said
+        observer.wait(lambda o: warnings(o) == set(WARNINGS), "to be warned")
+        observer.wait_ready()
         return operator_without_resync
 
     def test_they_are_made_mended_and_kept_once_their_crds_are_there(
@@ -176,13 +183,7 @@ class TestKindsOfOtherOperators:
                 wait_until(functools.partial(kube.find, kind, "gpt", namespace), bool, f"the {kind}")
                 observer.delete_and_wait_for_another(kind)
                 self.mended(kube, namespace, observer, kind)
-            observer.wait(
-                lambda o: (
-                    "CRD" not in condition(o, "Accepted")["message"]
-                    and "nothing issues" not in condition(o, "Accepted")["message"]
-                ),
-                "to be warned no more",
-            )
+            observer.wait(lambda o: not warnings(o), "to be warned no more")
 
     @staticmethod
     def mended(kube: Kube, namespace: str, observer: Observer, kind: str) -> None:
@@ -202,6 +203,7 @@ class TestKindsOfOtherOperators:
         with optional_crds.installed(kube):
             for kind in kinds.OPTIONAL:
                 wait_until(functools.partial(kube.find, kind.name, "gpt", namespace), bool, f"the {kind.name}")
+        observer.wait(lambda o: warnings(o) == set(WARNINGS), "to be warned again")
         kube.scale("gpt", namespace, 2)
         observer.wait_ready()
         assert warned.pid == pid

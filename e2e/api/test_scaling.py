@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.api.state import Observer, condition, is_stopped, service
-from e2e.kube import Kube, wait_until
+from e2e.kube import Kube, Object, wait_until
 from e2e.kubectl import Kubectl
 from e2e.operator_process import OperatorProcess
 
@@ -55,7 +55,7 @@ def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
 ) -> None:
     kube.apply(service(replicas=2), namespace)
     observer.wait_ready()
-    stuck = {"gpu": {"count": 1, "resourceName": "none.example.com/gpu"}}
+    stuck: Object = {"gpu": {"count": 1, "resourceName": "none.example.com/gpu"}}
     kube.apply(service(replicas=2, **stuck), namespace)
     wait_until(observer.pods, lambda pods: len(pods) == 3, "one more pod, which no node takes")
     kube.apply(service(replicas=0, upgradeStrategy="Recreate", **stuck), namespace)

@@ -32,6 +32,9 @@ _DENIED = re.compile(r"admission webhook \S+ denied the request|ValidatingAdmiss
 """The API server's words for a policy's refusal. Its status is the policy's own choice, such as 400, or 422 for an
 object in which no field is at fault."""
 
+_KIND_IS_GOING = "while custom resource definition is terminating"
+"""In the API server's words; it gives no code for it."""
+
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 
 Body = dict[str, Any]
@@ -267,6 +270,8 @@ def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: s
         return errors.Absent(what)
     if status != 429 and _DENIED.search(what):
         return errors.Waiting(what)
+    if status == 403 and _KIND_IS_GOING in what:
+        return errors.Absent(what)
     by_status: dict[int, type[errors.OperatorError]] = {
         400: errors.Invalid,
         401: errors.Waiting,

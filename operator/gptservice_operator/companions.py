@@ -26,7 +26,15 @@ class Seen:
     children: Mapping[tuple[str, str], Observed] = field(default_factory=dict[tuple[str, str], Observed])
     """The service's children by kind and name."""
     served: frozenset[kinds.Kind] = frozenset()
-    """Those of the optional kinds that the API server knows."""
+    """Those of the optional kinds that the API server says it has."""
+
+    def can_have(self, kind: kinds.Kind, name: str) -> bool:
+        """Return whether a child of an optional kind can be made, or is there.
+
+        A child that is there weighs more than an answer of the API server's, which may fail for a moment: what is left
+        out of the rendered children is deleted.
+        """
+        return kind in self.served or (kind.name, name) in self.children
 
 
 NOTHING_SEEN = Seen()
@@ -43,8 +51,8 @@ def decide(name: str, uid: str, spec: v1.GPTServiceSpec, config: Config, seen: S
         seen: what there is in the cluster.
     """
     claim_name, claim, about_cache = _cache_claim(name, uid, spec.cache or Cache(), seen)
-    issuer, about_issuer = _issuer(spec, seen)
-    has_pod_monitor, about_pod_monitor = _has_pod_monitor(spec, seen)
+    issuer, about_issuer = _issuer(name, spec, seen)
+    has_pod_monitor, about_pod_monitor = _has_pod_monitor(name, spec, seen)
     return Companions(
         makes_service_account=spec.service_account_name is None,
         has_disruption_budget=_has_disruption_budget(spec),
@@ -107,12 +115,12 @@ def _never_shrunk(wanted: str, live: str | None) -> tuple[str, tuple[str, ...]]:
     return live, (f"spec.cache.size {wanted} is less than the {live} of the claim, which cannot shrink: it stays",)
 
 
-def _issuer(spec: v1.GPTServiceSpec, seen: Seen) -> tuple[Issuer | None, tuple[str, ...]]:
+def _issuer(name: str, spec: v1.GPTServiceSpec, seen: Seen) -> tuple[Issuer | None, tuple[str, ...]]:
     reference = spec.tls.issuer_ref if spec.tls is not None else None
     if reference is None:
         return None, ()
-    if kinds.CERTIFICATE not in seen.served:
-        kind = kinds.CERTIFICATE
+    kind = kinds.CERTIFICATE
+    if not seen.can_have(kind, names.certificate(name)):
         return None, (
             f"spec.tls.issuerRef: nothing issues the certificate: the cluster has no {kind.name} ({kind.api_version})",
         )
@@ -120,11 +128,11 @@ def _issuer(spec: v1.GPTServiceSpec, seen: Seen) -> tuple[Issuer | None, tuple[s
     return issuer, ()
 
 
-def _has_pod_monitor(spec: v1.GPTServiceSpec, seen: Seen) -> tuple[bool, tuple[str, ...]]:
+def _has_pod_monitor(name: str, spec: v1.GPTServiceSpec, seen: Seen) -> tuple[bool, tuple[str, ...]]:
     """Where it was not asked for, a cluster without Prometheus operator is nothing to complain about."""
     wish = spec.monitoring.pod_monitor if spec.monitoring is not None else None
     kind = kinds.POD_MONITOR
-    if kind in seen.served:
+    if seen.can_have(kind, names.pod_monitor(name)):
         return wish != "Disabled", ()
     if wish == "Enabled":
         return False, (f"spec.monitoring.podMonitor: no {kind.name} CRD: the cluster does not have {kind.api_version}",)

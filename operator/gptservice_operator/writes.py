@@ -47,7 +47,7 @@ class Writes:
             try:
                 await self._do(action)
             except errors.Absent:
-                return  # the namespace is being deleted, and the service with it
+                return  # the namespace is being deleted, and the service with it; or the kind is
 
     async def _do(self, action: Action) -> None:
         match action:

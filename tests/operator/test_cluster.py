@@ -415,6 +415,21 @@ async def test_a_namespace_that_is_being_deleted_counts_as_absent(cluster: Clust
         await cluster.apply(DEPLOYMENT, manager="m")
 
 
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        pytest.param("create not allowed while custom resource definition is terminating", errors.Absent, id="going"),
+        pytest.param("User cannot patch resource", errors.Waiting, id="not granted"),
+    ],
+)
+async def test_a_kind_that_is_being_deleted_counts_as_absent(
+    cluster: Cluster, api: ApiServer, message: str, kind: type[errors.OperatorError]
+) -> None:
+    api.will(Answer(status(f'certificates.cert-manager.io "chat" is forbidden: {message}'), status=403))
+    with pytest.raises(kind):
+        await cluster.apply(DEPLOYMENT, manager="m")
+
+
 @pytest.mark.parametrize("code", [429, 500, 503])
 @pytest.mark.parametrize(
     ("header", "seconds"),

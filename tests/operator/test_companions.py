@@ -265,6 +265,16 @@ class TestKindsThatComeAndGo:
         world.see()
         assert await world.run_pass() == []
 
+    async def test_an_answer_that_fails_for_a_moment_takes_nothing_away(self) -> None:
+        """What is not rendered is deleted: a certificate that is in use must not depend on one answer."""
+        world = await settled(monitoring={"podMonitor": "Enabled"})
+        world.discovery.served = frozenset()
+        assert await world.run_pass() == []
+        assert "CRD" not in world.condition("Accepted")["message"]
+        seen = companions.Seen({(kind.name, "chat"): Observed("u", OWNER, {}) for kind in kinds.OPTIONAL})
+        found = {m["kind"] for m in render.render(builders.resolved(spec_with_all(), seen=seen))}
+        assert {kind.name for kind in kinds.OPTIONAL} <= found
+
     async def test_a_kind_that_went_since_it_was_asked_for_is_no_failure(self) -> None:
         """The next resync knows; until then nothing is made of it, and everything else goes on."""
         world = await settled()

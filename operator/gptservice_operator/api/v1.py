@@ -127,7 +127,7 @@ class GPTServiceSpec(ApiModel):
     pod_annotations: PodAnnotations | None = None
     """Further annotations of the pods; they never replace the operator's own."""
     service_account_name: Name | None = None
-    """ServiceAccount of the pods; its token is not mounted."""
+    """ServiceAccount of the pods, whose token is not mounted; one of their own if absent."""
     image_pull_secrets: Annotated[list[SecretRef], Field(max_length=8), *list_map("name")] | None = None
     """Secrets with which the runtime image is pulled."""
     startup_timeout_seconds: Annotated[int, Field(ge=10, le=86400)] = 1800

@@ -55,10 +55,10 @@ def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
 ) -> None:
     kube.apply(service(replicas=2), namespace)
     observer.wait_ready()
-    stuck = {"gpu": {"count": 1, "resourceName": "none.example.com/gpu"}}
-    kube.apply(service(replicas=2, **stuck), namespace)
+    no_such_gpu = {"count": 1, "resourceName": "none.example.com/gpu"}
+    kube.apply(service(replicas=2, gpu=no_such_gpu), namespace)
     wait_until(observer.pods, lambda pods: len(pods) == 3, "one more pod, which no node takes")
-    kube.apply(service(replicas=0, upgradeStrategy="Recreate", **stuck), namespace)
+    kube.apply(service(replicas=0, upgradeStrategy="Recreate", gpu=no_such_gpu), namespace)
     observer.wait(is_stopped, "to be Stopped")
     kube.apply(service(replicas=2, upgradeStrategy="Recreate"), namespace)
     observer.wait_ready()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from e2e.api.quiet import settle
 from e2e.api.state import CHILDREN, COLLECTED, Observer, engine_args, holds, service
 from e2e.kube import KINDS, Kube, Object, stays, wait_until
 from e2e.operator_process import OperatorProcess
@@ -180,3 +181,38 @@ def test_a_watch_that_ends_with_410_in_place_of_an_event(
     kube.scale("gpt", namespace, 2)
     observer.wait_ready()
     assert rule.fired == 1
+
+
+@pytest.mark.parametrize("edit", ["spec", "annotation"])
+def test_an_edit_that_comes_with_the_reply_to_a_status_is_not_lost(
+    edit: str,
+    board: Switchboard,
+    kube: Kube,
+    namespace: str,
+    observer: Observer,
+    catalogue: Callable[[str], Object],
+) -> None:
+    model = f"model-{namespace}"
+    catalogue(model)
+    kube.apply(service(replicas=2, modelRef=model, engine={"args": ["--seed=1"]}), namespace)
+    observer.wait_ready()
+    settle(board, {namespace})
+    before = observer.child("Deployment")["spec"]
+    mark = board.log.position
+    board.hold_watches(KINDS["GPTService"].plural)
+    if edit == "spec":
+        kube.scale("gpt", namespace, 3)
+    else:
+        kube.merge("GPTService", "gpt", namespace, {"metadata": {"annotations": {"ai.example.com/rerender": "1"}}})
+    # Nothing but a warning comes of it: no other event wakes the service.
+    kube.delete("GPTModel", model)
+    wait_until(lambda: _reported(board, mark), bool, "the warning")
+    board.release_watches(KINDS["GPTService"].plural)
+    if edit == "spec":
+        wait_until(lambda: observer.child("Deployment")["spec"], lambda spec: spec != before, "the edit to be made")
+    else:
+        observer.wait(lambda o: holds(o, "Accepted", "False", "UnknownModel"), "what another rendering meets")
+
+
+def _reported(board: Switchboard, mark: int) -> list[object]:
+    return [entry for entry in board.log.writes(mark) if entry.target.subresource == "status" and entry.seconds]

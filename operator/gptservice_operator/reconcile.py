@@ -186,7 +186,9 @@ class Reconciler:
             live = await self.cluster.apply_status(namespace=namespace, name=name, uid=metadata["uid"], status=wanted)
         except (errors.Absent, errors.Conflict):
             return None  # deleted, or made again under the same name, since the pass began: that is another event
-        self.store.put(extract.entry(kinds.GPT_SERVICE, live))
+        entry = extract.entry(kinds.GPT_SERVICE, live)
+        if _is_as_it_was(entry.body(), begun.service):
+            self.store.put(entry)
         return proof.seconds_left
 
     def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:
@@ -207,6 +209,14 @@ def _is_told_already(service: Body, deployment: Body) -> bool:
     """
     told = section(service, "status").get("observedGeneration") == service["metadata"].get("generation")
     return told and status.is_behind(deployment)
+
+
+def _is_as_it_was(live: Body, begun: Body) -> bool:
+    """Whether nobody has edited the service since the pass began.
+
+    An edit that the store took from the reply to a status would be no news when its event comes, and wake nobody.
+    """
+    return {**live, "status": None} == {**begun, "status": None}
 
 
 def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[plan.ChildKey]:

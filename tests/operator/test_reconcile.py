@@ -502,3 +502,20 @@ async def test_status_is_of_the_spec_that_the_pass_began_with() -> None:
     world.see()
     assert await world.run_pass() == ["Deployment", BUDGET, STATUS]
     assert world.body("GPTService")["status"]["observedGeneration"] == 2
+
+
+@pytest.mark.parametrize("edit", [{"spec": {"replicas": 5}}, {"metadata": {"annotations": {names.RERENDER: "1"}}}])
+async def test_an_edit_that_is_first_seen_in_the_reply_to_a_status_is_still_news(edit: dict[str, Body]) -> None:
+    """Its event comes later, and has to wake the service."""
+    world = World(builders.service())
+    apply_status = world.cluster.apply_status
+
+    async def apply_status_after_an_edit(**kwargs: Any) -> Body:
+        body = world.cluster.edit("GPTService", "chat")
+        for part, fields in edit.items():
+            body[part] |= fields
+        return await apply_status(**kwargs)
+
+    world.cluster.apply_status = apply_status_after_an_edit  # type: ignore[method-assign]
+    assert STATUS in await world.run_pass()
+    assert world.store.put(builders.entry(world.body("GPTService")))

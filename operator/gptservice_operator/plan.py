@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import contained, names
@@ -22,6 +22,8 @@ class Apply:
 
     manifest: Manifest
     uid: str | None
+    repair: bool = field(default=False, compare=False)
+    """Whether this very manifest was applied before, and somebody else has changed the child since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,15 @@ Chain = tuple[Action, ...]
 def child_key(manifest: Mapping[str, Any]) -> ChildKey:
     """Return the kind and name of a manifest."""
     return manifest["kind"], manifest["metadata"]["name"]
+
+
+def repaired(chain: Chain) -> ChildKey | None:
+    """Return the child that a chain does nothing but set right again; None if it does anything else."""
+    match chain:
+        case (Apply(manifest, _, True),):
+            return child_key(manifest)
+        case _:
+            return None
 
 
 def with_hash(manifest: Manifest) -> Manifest:
@@ -128,7 +139,11 @@ def _one(manifest: Manifest, live: Observed | None, owner_uid: str) -> Chain:
         return (Apply(manifest, None),)
     if live.controller_uid != owner_uid:
         return (_foreign(manifest, live),)
-    return () if _is_as_wanted(manifest, live.body) else (Apply(manifest, live.uid),)
+    return () if _is_as_wanted(manifest, live.body) else (_apply(manifest, live),)
+
+
+def _apply(manifest: Manifest, live: Observed) -> Apply:
+    return Apply(manifest, live.uid, repair=_recorded(live.body) == _recorded(manifest))
 
 
 def _foreign(manifest: Manifest, live: Observed) -> Foreign:
@@ -145,7 +160,7 @@ def _foreign(manifest: Manifest, live: Observed) -> Foreign:
     elif owner:
         whose = f"belongs to {owner.get('kind')} {owner.get('name')}"
     elif wanted.items() <= labels.items():
-        whose = "has our labels and no owner: it is left over from a GPTService that was deleted without its children"
+        whose = "has our labels and no owner: it was disowned, or left over from a GPTService deleted without children"
     else:
         whose = "belongs to somebody else"
     return Foreign(*child_key(manifest), whose)
@@ -200,7 +215,7 @@ def _handed_over(
     if ours or wanted != count:
         yield SetReplicas(name, wanted)
     if ours or not _is_as_wanted(deployment, live.body):
-        yield Apply(deployment, live.uid)
+        yield _apply(deployment, live)
 
 
 def _service_name(manifest: Manifest) -> str:

@@ -12,6 +12,7 @@ from .api.body import Body, section
 from .causes import Cause
 from .cluster import Cluster
 from .config import Config
+from .contests import Contests
 from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
@@ -37,6 +38,8 @@ class Reconciler:
     """The wall clock, with a time zone."""
     skew: Skew = field(default_factory=Skew)
     """What the cluster's CRDs lack."""
+    contests: Contests = field(default_factory=Contests)
+    """Children that somebody else keeps changing back."""
     mounts: events.Mounts = field(default_factory=events.Mounts)
     """What Events say of pods that cannot start."""
     discovery: Discovery = field(default_factory=Discovery)
@@ -54,17 +57,19 @@ class Reconciler:
         snapshot = self.store.snapshot(key)
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
             self.mounts.forget(key)
+            self.contests.forget(key)
             return None
         now = self.now()
         decision, view = await self._look(snapshot)
         failures: list[errors.OperatorError] = []
         stuck = events.Found()
         if view is not None and isinstance(decision.resolved, Resolved):
-            failures = await self._write_children(decision, decision.resolved, view)
+            failures = await self._write_children(key, decision, decision.resolved, view, now)
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
         left = await self._write_status(key, snapshot, decision, failures, stuck, now)
         _raise_unless_settled(failures)
-        return min((seconds for seconds in (stuck.again, left) if seconds is not None), default=None)
+        waits = (stuck.again, left, self.contests.again(key, now))
+        return min((seconds for seconds in waits if seconds is not None), default=None)
 
     async def _look(self, snapshot: Snapshot) -> tuple[Decision, observe.View | None]:
         """Decide, and look at the children; None instead of a view if the service is refused."""
@@ -85,7 +90,7 @@ class Reconciler:
         return decision, view
 
     async def _write_children(
-        self, decision: Decision, resolved: Resolved, view: observe.View
+        self, key: Key, decision: Decision, resolved: Resolved, view: observe.View, now: datetime.datetime
     ) -> list[errors.OperatorError]:
         """Write what differs. The failure of one child does not stop the others."""
         try:
@@ -100,11 +105,18 @@ class Reconciler:
         seen = [manifest for key, manifest in desired.items() if key not in unknown]
         writes = Writes(self.cluster, self.store, resolved)
         chains = plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas)
+        changed = {child for chain in chains if (child := plan.repaired(chain)) is not None}
         for chain in [*chains, *((deletion,) for deletion in decision.expired)]:
+            repaired = plan.repaired(chain)
+            if repaired is not None and not self.contests.may_repair(key, repaired, now):
+                continue
             try:
                 await writes.run(chain)
             except errors.OperatorError as error:
                 failures.append(error)
+            if repaired is not None:
+                self.contests.repaired(key, repaired, now)
+        self.contests.settle(key, changed, now)
         return failures
 
     async def _make_api_key(self, resolved: Resolved, view: observe.View) -> None:
@@ -172,7 +184,7 @@ class Reconciler:
             deployment=deployment,
             hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
-            warnings=[*decision.warnings, *self.skew.warnings()],
+            warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
             missing={uid: secret.message for uid, secret in stuck.missing.items()},
             effective=decision.effective,
         )

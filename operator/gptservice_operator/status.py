@@ -196,7 +196,7 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
         return _refused(facts.failure.reason, facts.failure.message, counts)
     accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
     if counts.desired == 0 and facts.failure is None:
-        return [accepted, *_stopped()]
+        return [accepted, *_stopped(counts)]
     cause = facts.failure or causes.find(facts.pods, facts.deployment, facts.missing)
     if counts.complete and facts.failure is None:
         return [accepted, _available(counts), *_all_ready(counts, causes.of_autoscaler(facts.hpa))]
@@ -232,8 +232,9 @@ def _refused(reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
     ]
 
 
-def _stopped() -> list[_Condition]:
-    message = conditions.STOPPED.message("spec.replicas is 0")
+def _stopped(counts: _Counts) -> list[_Condition]:
+    left = f", and {counts.replicas} pods have still to go" if counts.replicas else ""
+    message = conditions.STOPPED.message(f"spec.replicas is 0{left}")
     kinds = (conditions.AVAILABLE, conditions.PROGRESSING)
     stopped: list[_Condition] = [(kind, False, conditions.STOPPED, message) for kind in kinds]
     return [*stopped, _not_degraded(), (conditions.READY, False, conditions.STOPPED, message)]

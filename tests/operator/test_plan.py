@@ -264,7 +264,7 @@ def test_an_object_that_is_not_ours_is_not_touched(kind: str, references: list[B
 @pytest.mark.parametrize(
     ("metadata", "said"),
     [
-        pytest.param({"ownerReferences": []}, "left over from a GPTService", id="an orphan"),
+        pytest.param({"ownerReferences": []}, "it was disowned, or left over", id="an orphan"),
         pytest.param({"ownerReferences": [], "labels": {}}, "somebody else", id="a stranger"),
         pytest.param(
             {"ownerReferences": [names.owner_reference("chat", "before")]}, "an earlier GPTService", id="a former one's"

@@ -7,6 +7,7 @@ import pytest
 
 from gptservice_operator import errors, names, revisions
 from gptservice_operator.api import conditions
+from gptservice_operator.contests import Contests
 from gptservice_operator.discovery import Discovery
 from gptservice_operator.reconcile import Reconciler
 from gptservice_operator.store import Store
@@ -39,11 +40,19 @@ class World:
             self.cluster.add(body)
         self.store = self.cluster.fill(Store())
         self.discovery = Discovery()
+        self.contests = Contests()
         self.seconds = 0
 
     def reconciler(self, store: Store | None = None) -> Reconciler:
         cluster = self.cluster.as_cluster()
-        return Reconciler(store or self.store, cluster, builders.config(), now=self._now, discovery=self.discovery)
+        return Reconciler(
+            store or self.store,
+            cluster,
+            builders.config(),
+            now=self._now,
+            discovery=self.discovery,
+            contests=self.contests,
+        )
 
     def _now(self) -> datetime.datetime:
         self.seconds += 1

@@ -13,7 +13,7 @@ local status = tableOrEmpty(obj.status)
 
 -- The condition of that type, empty if there is none that speaks of the current spec.
 local function condition(kind)
-  for _, value in pairs(tableOrEmpty(status.conditions)) do
+  for _, value in ipairs(tableOrEmpty(status.conditions)) do
     local found = tableOrEmpty(value)
     if found.type == kind and found.observedGeneration == metadata.generation then
       return found

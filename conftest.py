@@ -17,7 +17,7 @@ TIMEOUTS = {"api": 300, "node": 900}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden manifests of tests/operator anew")
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

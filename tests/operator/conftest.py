@@ -5,11 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-# The machine may be busy: how long an example takes says nothing about the code.
-settings.register_profile("suite", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
 
 Kubeconfig = Callable[[str], Path]
 TOKEN = "a-token"

@@ -3,9 +3,9 @@
 import argparse
 import logging
 import os
+import platform
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -114,8 +114,8 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
             cache_root=options.cache_root,
             limits_file=options.limits_file,
             keys_directory=options.keys_directory,
-            # Not on the cache, which the replicas of a service may share.
-            control_file=Path(tempfile.gettempdir(), f"gptservice-{os.getpid()}", "control"),
+            # By the pod's name: the replicas of a service may share the cache.
+            control_file=options.cache_root / "run" / platform.node() / "control",
             package_parent=Path(gptservice_runtime.__file__).parent.parent,
         ),
         probe_port=options.probe_port,

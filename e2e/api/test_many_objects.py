@@ -151,4 +151,5 @@ def test_the_first_pass_comes_soon(
     for kind, count in stored.items():
         asked = [entry for entry in lists if entry.target.resource == KINDS[kind].plural]
         told = "\n".join(f"{entry.time - begun:.2f} s {entry.code} {entry.user_agent} {entry.query}" for entry in asked)
-        assert len(asked) <= 2 * math.ceil(count / PAGE), f"lists of {kind}:\n{told}"
+        # A selected list may end with an empty page: there were objects of others behind the last one that is ours.
+        assert len(asked) <= 2 * (math.ceil(count / PAGE) + 1), f"lists of {kind}:\n{told}"

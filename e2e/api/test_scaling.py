@@ -65,6 +65,19 @@ def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
     assert observer.child("Deployment")["spec"]["strategy"]["type"] == "Recreate"
 
 
+def test_recreate_with_another_count_ends_a_rollout_that_is_stuck(
+    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    kube.apply(service(replicas=2), namespace)
+    observer.wait_ready()
+    stuck: Object = {"gpu": {"count": 1, "resourceName": "none.example.com/gpu"}}
+    kube.apply(service(replicas=2, **stuck), namespace)
+    wait_until(observer.pods, lambda pods: len(pods) == 3, "one more pod, which no node takes")
+    kube.apply(service(replicas=3, upgradeStrategy="Recreate"), namespace)
+    observer.wait_ready()
+    assert len(observer.pods()) == 3
+
+
 def test_created_stopped(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
     kube.apply(service(replicas=0), namespace)
     observer.wait(is_stopped, "to be Stopped")

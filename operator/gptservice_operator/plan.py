@@ -94,7 +94,7 @@ def plan(
         owner_uid: UID of the GPTService.
         initial_replicas: the count that a Deployment begins with whose replicas an autoscaler will own.
     """
-    manifests = {child_key(manifest): with_hash(manifest) for manifest in desired}
+    manifests = {child_key(manifest): with_hash(_count_held(manifest, observed)) for manifest in desired}
     scaled = _named(manifests, kinds.DEPLOYMENT)
     scaler = _named(manifests, kinds.HPA)
     ahead = _named(manifests, kinds.CONTROLLER_REVISION) if scaled is not None else None
@@ -109,6 +109,23 @@ def plan(
             chains.append(_one(manifest, observed.get(key), owner_uid))
     chains += _no_longer_wanted(manifests, observed, owner_uid)
     return [chain for chain in chains if chain]
+
+
+def _count_held(manifest: Manifest, observed: Mapping[ChildKey, Observed]) -> Manifest:
+    """Return a Deployment's manifest with the live count while it must not change.
+
+    With ``Recreate`` and pods of two revisions, Kubernetes neither scales nor goes on with the rollout once the count
+    is another one. The rollout's end is an event, and the pass that it wakes applies the wanted count.
+    """
+    live = observed.get(child_key(manifest))
+    spec = manifest.get("spec", {})
+    if manifest["kind"] != kinds.DEPLOYMENT.name or live is None or "replicas" not in spec:
+        return manifest
+    status, count = section(live.body, "status"), section(live.body, "spec").get("replicas", 1)
+    two_revisions = status.get("updatedReplicas", 0) != status.get("replicas", 0)
+    if spec["strategy"]["type"] != "Recreate" or not two_revisions or count == 0:
+        return manifest
+    return {**manifest, "spec": {**spec, "replicas": count}}
 
 
 def held_back(unknown: Iterable[ChildKey], desired: Iterable[ChildKey]) -> set[ChildKey]:

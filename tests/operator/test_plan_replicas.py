@@ -159,3 +159,38 @@ def test_the_two_are_held_back_together_and_for_want_of_their_revision(unknown: 
 def test_what_is_not_asked_for_is_not_held_back() -> None:
     assert plan.held_back([(HPA, "chat")], DESIRED[:3]) == {(HPA, "chat"), ("Deployment", "chat")}
     assert plan.held_back([("ConfigMap", "chat-limits")], DESIRED) == {("ConfigMap", "chat-limits")}
+
+
+RECREATED: Body = {**FIXED, "upgradeStrategy": "Recreate"}
+
+
+def midway(spec: Body, *, replicas: int, updated: int, pods: int) -> Body:
+    """Return the live Deployment with so many pods, of which so many are of the newest revision."""
+    live = deployment(spec, replicas=replicas, owners=(names.MANAGER,))
+    live["status"] = {**live["status"], "replicas": pods, "updatedReplicas": updated}
+    return live
+
+
+def test_recreate_with_another_count_waits_for_the_rollout_s_end() -> None:
+    """Kubernetes would stop in the middle for ever."""
+    stuck = midway({**FIXED, "replicas": 2}, replicas=2, updated=1, pods=3)
+    assert steps(RECREATED, stuck) == ["apply Deployment 2"]
+    ended = midway({**RECREATED, "replicas": 2}, replicas=2, updated=2, pods=2)
+    assert steps(RECREATED, ended) == ["apply Deployment 3"]
+
+
+def test_while_it_waits_nothing_is_written_again() -> None:
+    applied = midway({**RECREATED, "replicas": 2}, replicas=2, updated=1, pods=3)
+    assert steps(RECREATED, applied) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "live"),
+    [
+        pytest.param(FIXED, midway({**FIXED, "replicas": 2}, replicas=2, updated=1, pods=3), id="RollingUpdate"),
+        pytest.param(RECREATED, midway({**RECREATED, "replicas": 2}, replicas=2, updated=2, pods=2), id="one revision"),
+        pytest.param(RECREATED, midway({**RECREATED, "replicas": 0}, replicas=0, updated=0, pods=1), id="a resume"),
+    ],
+)
+def test_else_the_count_is_applied_at_once(spec: Body, live: Body) -> None:
+    assert steps(spec, live) == ["apply Deployment 3"]

@@ -18,6 +18,10 @@ MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
 METRICS_GUARD = "gptservice_runtime.guard.MetricsGuard"
 KEY_CHECK = "gptservice_runtime.keys.KeyCheck"
 
+_UNLESS_GIVEN = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+"""On a CPU, vLLM binds its threads to cores that it chooses as if it were alone on the node: every pod chooses the same
+ones, so that a new pod beside one that works hardly gets to load its model."""
+
 _NEVER_PASSED = frozenset({"VLLM_SERVER_DEV_MODE"})
 """Dev mode opens routes that reset caches and put the engine to sleep."""
 
@@ -91,6 +95,7 @@ def environment(inherited: Mapping[str, str], paths: EnginePaths, metrics_token:
     """
     kept = {name: value for name, value in inherited.items() if name not in _NEVER_PASSED}
     return {
+        **_UNLESS_GIVEN,
         **kept,
         **_cache_variables(paths.cache_root),
         "HF_HUB_OFFLINE": "1",

@@ -129,6 +129,12 @@ def test_the_users_variables_reach_the_engine() -> None:
     assert (environment["VLLM_CPU_KVCACHE_SPACE"], environment["PATH"]) == ("1", "/bin")
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, "nobind"), ({"VLLM_CPU_OMP_THREADS_BIND": "0-3"}, "0-3")])
+def test_threads_are_bound_to_no_core_unless_somebody_chose_them(given: dict[str, str], expected: str) -> None:
+    """Every pod of a node would choose the same ones."""
+    assert engine.environment(given, PATHS, TOKEN)["VLLM_CPU_OMP_THREADS_BIND"] == expected
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

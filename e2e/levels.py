@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The cluster that a level runs on; the node profile needs all that the api profile needs.
 PROFILES: dict[str, records.Profile] = {"api": "api", "node": "node"}
 NO_TESTS_COLLECTED = 5  # pytest.ExitCode
+# The other family of reports knows no properties of a test.
+_PROPERTIES = ("-o", "junit_family=xunit1")
 INTERRUPTED = 130  # as shells say it
 LEVELS = ("unit", "wiring", "api", "node")
 NODE_NEEDS_ROOT = (
@@ -71,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     print(summary(outcomes, node_left_out=levels != asked_for))
     if options.report is not None:
-        reliability.write(options.report, [reliability.Run(o.level, o.cases) for o in outcomes if o.cases])
+        runs = [reliability.Run(o.level, o.cases) for o in outcomes if o.cases]
+        reliability.write(options.report, runs, left_out=" ".join(options.extra))
     return 0 if all(o.ok for o in outcomes) and any(o.passed for o in outcomes) else 1
 
 
@@ -99,7 +102,7 @@ def run_level(level: str, *, long: bool = False, extra: Sequence[str] = ()) -> O
     marker = f"{level} and {'long' if long else 'not long'}"
     with tempfile.TemporaryDirectory(prefix="gptservice-tests-") as folder:
         report = Path(folder) / "junit.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *extra]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *_PROPERTIES, *extra]
         started = time.monotonic()
         status = run_to_the_end(command)
         return read_outcome(level, status=status, report=report, seconds=time.monotonic() - started, long=long)

@@ -38,9 +38,10 @@ last run.
 """
 
 
-def page(runs: Sequence[Run], *, commit: str, date: str, machine: str) -> str:
-    """Return the page in Markdown."""
+def page(runs: Sequence[Run], *, commit: str, date: str, machine: str, left_out: str = "") -> str:
+    """Return the page in Markdown; `left_out` are pytest's arguments by which tests were chosen, if any were."""
     lines = [HEADER, f"Date: {date}. Commit: {commit}. Machine: {machine}.", ""]
+    lines += [f"Not everything was run: the tests were chosen by `{left_out}`.", ""] if left_out else []
     for run in runs:
         passed = sum(case.result == "passed" for case in run.cases)
         seconds = sum(case.seconds for case in run.cases)
@@ -52,7 +53,7 @@ def page(runs: Sequence[Run], *, commit: str, date: str, machine: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def write(file: Path, runs: Sequence[Run]) -> None:
+def write(file: Path, runs: Sequence[Run], *, left_out: str = "") -> None:
     """Write the page of this checkout and machine."""
     root = Path(__file__).resolve().parent.parent
     commit = _git(root, "rev-parse", "--short=12", "HEAD")
@@ -61,7 +62,8 @@ def write(file: Path, runs: Sequence[Run]) -> None:
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     machine = f"{os.cpu_count()} CPUs, {memory:.0f} GiB, {platform.system()} {platform.machine()}"
-    file.write_text(page(runs, commit=commit, date=date, machine=machine), encoding="utf-8")
+    text = page(runs, commit=commit, date=date, machine=machine, left_out=left_out)
+    file.write_text(text, encoding="utf-8")
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -31,6 +31,13 @@ def test_every_test_is_named_with_its_result(outcome: levels.Outcome) -> None:
     assert "- 100 tries: p50 0.1 s" in text
 
 
+def test_a_choice_of_tests_is_said(outcome: levels.Outcome) -> None:
+    runs = [reliability.Run("api", outcome.cases)]
+    told = reliability.page(runs, commit="abc", date="2026-01-05", machine="2 CPUs", left_out="-k 'not demo'")
+    assert "Not everything was run: the tests were chosen by `-k 'not demo'`." in told
+    assert "Not everything" not in reliability.page(runs, commit="abc", date="2026-01-05", machine="2 CPUs")
+
+
 def test_the_page_says_which_checkout_it_speaks_of(tmp_path: Path, outcome: levels.Outcome) -> None:
     file = tmp_path / "page.md"
     reliability.write(file, [reliability.Run("api", outcome.cases)])

@@ -50,14 +50,20 @@ def test_to_zero_and_back(operator: OperatorProcess, kube: Kube, namespace: str,
     assert len(observer.pods()) == 2
 
 
-def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
-    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
-) -> None:
+def stuck_rollout(kube: Kube, namespace: str, observer: Observer) -> Object:
+    """Begin a rollout whose new pod no node takes, beside two old ones; return the spec that asks for it."""
     kube.apply(service(replicas=2), namespace)
     observer.wait_ready()
     stuck: Object = {"gpu": {"count": 1, "resourceName": "none.example.com/gpu"}}
     kube.apply(service(replicas=2, **stuck), namespace)
     wait_until(observer.pods, lambda pods: len(pods) == 3, "one more pod, which no node takes")
+    return stuck
+
+
+def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
+    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    stuck = stuck_rollout(kube, namespace, observer)
     kube.apply(service(replicas=0, upgradeStrategy="Recreate", **stuck), namespace)
     observer.wait(is_stopped, "to be Stopped")
     kube.apply(service(replicas=2, upgradeStrategy="Recreate"), namespace)
@@ -68,11 +74,7 @@ def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
 def test_recreate_with_another_count_ends_a_rollout_that_is_stuck(
     operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
 ) -> None:
-    kube.apply(service(replicas=2), namespace)
-    observer.wait_ready()
-    stuck: Object = {"gpu": {"count": 1, "resourceName": "none.example.com/gpu"}}
-    kube.apply(service(replicas=2, **stuck), namespace)
-    wait_until(observer.pods, lambda pods: len(pods) == 3, "one more pod, which no node takes")
+    stuck_rollout(kube, namespace, observer)
     kube.apply(service(replicas=3, upgradeStrategy="Recreate"), namespace)
     observer.wait_ready()
     assert len(observer.pods()) == 3

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import contained, names
+from . import contained, names, revisions
 from .api import kinds
 from .api.body import entries, section
 from .store import Observed
@@ -247,7 +247,7 @@ def _no_longer_wanted(
     The autoscaler is dealt with beside its Deployment. What pods refer to by name stays while a rollout is under way:
     those of the older revision may have to start again.
     """
-    deletable = {kind.name for kind in kinds.PRUNED} - {kinds.HPA.name, kinds.DEPLOYMENT.name}
+    deletable = {kind.name for kind in kinds.PRUNED} - {kinds.HPA.name}
     if not _is_rolled_out(manifests, observed):
         deletable -= {kind.name for kind in kinds.USED_BY_PODS}
     for key, live in sorted(observed.items()):
@@ -265,14 +265,11 @@ def _is_rolled_out(manifests: Mapping[ChildKey, Manifest], observed: Mapping[Chi
         return True
     status = section(live.body, "status")
     return (
-        _revision(live.body) == _revision(wanted)
+        revisions.key_of_template(section(live.body, "spec", "template"))
+        == revisions.key_of_template(section(wanted, "spec", "template"))
         and status.get("observedGeneration", 0) >= live.body["metadata"].get("generation", 0)
         and status.get("updatedReplicas", 0) == status.get("replicas", 0)
     )
-
-
-def _revision(deployment: Mapping[str, Any]) -> str | None:
-    return section(deployment, "spec", "template", "metadata", "labels").get(names.REVISION)
 
 
 def _is_as_wanted(manifest: Manifest, live: Mapping[str, Any]) -> bool:

@@ -76,7 +76,8 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     """
     counts = _counts(facts)
     generation = facts.service["metadata"].get("generation", 0)
-    listed = _conditions(facts, counts)
+    seen = None if counts.complete else causes.find(facts.pods, facts.deployment, facts.missing)
+    listed = _conditions(facts, counts, seen)
     old = section(facts.service, "status")
     status: dict[str, Any] = {
         "phase": phase(listed, counts.ready),
@@ -99,18 +100,17 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
         status["effective"] = facts.effective
     if facts.stable_revision is not None:
         status["stableRevision"] = facts.stable_revision
-    if failure := _last_failure(facts, counts, now):
+    if failure := _last_failure(facts, counts, seen, now):
         status["lastFailure"] = failure
     return {**status, "lastSyncTime": now}
 
 
-def _last_failure(facts: Facts, counts: _Counts, now: str) -> dict[str, Any]:
+def _last_failure(facts: Facts, counts: _Counts, seen: Cause | None, now: str) -> dict[str, Any]:
     """A stop forgets it, and so does a period in which every pod was ready."""
     if facts.calm or counts.desired == 0:
         return {}
-    cause = causes.find(facts.pods, facts.deployment, facts.missing) if not counts.complete else None
     pods = causes.of_deployment(facts.pods, facts.deployment)
-    found = last_failure.last_failure(pods, cause, section(facts.service, "status", "lastFailure"), now)
+    found = last_failure.last_failure(pods, seen, section(facts.service, "status", "lastFailure"), now)
     return {**found, "message": _masked(str(found["message"]), facts.service)} if found else {}
 
 
@@ -186,7 +186,8 @@ _Condition = tuple[str, bool, Reason, str]
 """Type, whether it holds, reason, message."""
 
 
-def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
+def _conditions(facts: Facts, counts: _Counts, seen: Cause | None) -> list[_Condition]:
+    """Return the five; ``seen`` is what keeps the service from being complete, as far as pods and Deployment tell."""
     if isinstance(facts.resolved, Refusal):
         return _refused(facts.resolved.reason, facts.resolved.message, counts)
     if facts.failure is not None and facts.failure.reason in (
@@ -197,10 +198,9 @@ def _conditions(facts: Facts, counts: _Counts) -> list[_Condition]:
     accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
     if counts.desired == 0 and facts.failure is None:
         return [accepted, *_stopped(counts)]
-    cause = facts.failure or causes.find(facts.pods, facts.deployment, facts.missing)
     if counts.complete and facts.failure is None:
         return [accepted, _available(counts), *_all_ready(counts, causes.of_autoscaler(facts.hpa))]
-    cause = cause or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")
+    cause = facts.failure or seen or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")
     numbers = f"{counts.ready} of {counts.desired} replicas are ready, {counts.updated} of the newest revision"
     message = f"{numbers}; {cause.message}"
     failing = cause.reason.failing

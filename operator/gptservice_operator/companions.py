@@ -68,14 +68,7 @@ def decide(name: str, uid: str, spec: v1.GPTServiceSpec, config: Config, seen: S
 def _has_disruption_budget(spec: v1.GPTServiceSpec) -> bool:
     if spec.disruption_budget is not None and spec.disruption_budget.disabled:
         return False
-    return guaranteed_replicas(spec) >= LEAST_GUARANTEED
-
-
-def guaranteed_replicas(spec: v1.GPTServiceSpec) -> int:
-    """Return how many replicas there are at the least; a stopped service has none, with or without autoscaling."""
-    if spec.autoscaling is None or spec.replicas == 0:
-        return spec.replicas
-    return spec.autoscaling.least_replicas
+    return spec.guaranteed_replicas >= LEAST_GUARANTEED
 
 
 def _scrapers(spec: v1.GPTServiceSpec, config: Config) -> tuple[str, ...] | None:

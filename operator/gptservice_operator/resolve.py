@@ -94,6 +94,7 @@ def _resolve(
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
         autoscaling=spec.autoscaling if spec.replicas else None,
+        guaranteed_replicas=spec.guaranteed_replicas,
         rollout=_rollout(spec),
         max_tokens=spec.max_tokens,
         context_length=_first(spec.context_length, entry.context_length if entry is not None else None),

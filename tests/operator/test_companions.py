@@ -98,7 +98,7 @@ def test_which_claim_is_mounted_and_whether_it_is_made(cache: Body | None, name:
 def test_how_many_replicas_are_guaranteed(spec: Body, least: int) -> None:
     parsed = parse.parse(builders.service(spec={"model": "pvc://models/m", **spec}))
     assert not isinstance(parsed, Refusal)
-    assert companions.guaranteed_replicas(parsed) == least
+    assert parsed.guaranteed_replicas == least
 
 
 ISSUER = {"issuerRef": {"name": "internal"}}

@@ -146,6 +146,13 @@ class GPTServiceSpec(ApiModel):
     tracing: Tracing | None = None
     """Traces of requests."""
 
+    @property
+    def guaranteed_replicas(self) -> int:
+        """How many replicas there are at the least; a stopped service has none, with or without autoscaling."""
+        if self.autoscaling is None or self.replicas == 0:
+            return self.replicas
+        return self.autoscaling.least_replicas
+
 
 class GPTModelSpec(ApiModel):
     """A catalogue entry: where a model is and how it is best served."""

@@ -136,6 +136,8 @@ class Resolved:
     """As asked for; under autoscaling the count before it acts."""
     autoscaling: Autoscaling | None
     """None also for a stopped service: an autoscaler cannot hold 0."""
+    guaranteed_replicas: int
+    """The count below which nothing but a fault takes the service."""
     rollout: ResolvedRollout
     max_tokens: int | None
     context_length: int | None
@@ -165,11 +167,6 @@ class Resolved:
         if self.autoscaling is None:
             return self.replicas
         return min(max(self.replicas, self.autoscaling.least_replicas), self.autoscaling.max_replicas)
-
-    @property
-    def guaranteed_replicas(self) -> int:
-        """The count below which nothing but a fault takes the service."""
-        return self.replicas if self.autoscaling is None else self.autoscaling.least_replicas
 
     def metadata(self, name: str) -> dict[str, Any]:
         """Return the metadata of a child called ``name``."""

@@ -129,9 +129,9 @@ class Load:
 
     async def _streams(self, chat: client.GPTClient, options: Mapping[str, Any]) -> None:
         while not self._ending.is_set():
-            await self._stream(chat, options)
-            # A service that refuses everything is not to be asked without a pause.
-            await asyncio.sleep(0.2)
+            outcome = await self._stream(chat, options)
+            if outcome.error:  # a service that refuses everything is not to be asked without a pause
+                await asyncio.sleep(0.2)
 
     async def _short(self, chat: client.GPTClient, kept: bool) -> None:
         outcome = Outcome("short, kept connection" if kept else "short, new connection", self.seconds)
@@ -143,7 +143,7 @@ class Load:
             outcome.error = repr(error)
         outcome.seconds = self.seconds - outcome.begun
 
-    async def _stream(self, chat: client.GPTClient, options: Mapping[str, Any]) -> None:
+    async def _stream(self, chat: client.GPTClient, options: Mapping[str, Any]) -> Outcome:
         outcome, answer = Outcome("stream", self.seconds), client.Answer()
         self.outcomes.append(outcome)
         usage = {"stream_options": {"include_usage": True}}
@@ -154,6 +154,7 @@ class Load:
         except _FAILURES as error:
             outcome.error = f"{error!r} after {answer.pieces} pieces"
         outcome.seconds = self.seconds - outcome.begun
+        return outcome
 
 
 _FAILURES = (aiohttp.ClientError, client.RefusedError, OSError, TimeoutError)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from e2e.api.state import Observer, condition, service
-from e2e.kube import Kube, NotFoundError
+from e2e.kube import Kube, NotFoundError, Object
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Switchboard
 
@@ -56,6 +56,51 @@ def test_the_other_one_is_not_fought_for_ever_and_is_named(
         assert [
             e for e in board.log.writes(mark) if (e.target.namespace, e.target.resource) == (namespace, "deployments")
         ]
+
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CHANGE = "Object{spec: Object.spec{revisionHistoryLimit: 1}}"
+
+
+@contextmanager
+def mutating_policy(kube: Kube, namespace: str) -> Iterator[None]:
+    """Has every Deployment of a namespace stored with another history than it was written with."""
+    name = f"short-history-{namespace}"
+    header = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+              "resources": ["deployments"]}]  # fmt: skip
+    spec: Object = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": rules},
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": CHANGE}}],
+    }
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    bound = {"policyName": name, "matchResources": {"namespaceSelector": selector}}
+    policies, bindings = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicybindings"
+    kube.request("POST", policies, body={**header, "kind": "MutatingAdmissionPolicy", "spec": spec})
+    kube.request("POST", bindings, body={**header, "kind": "MutatingAdmissionPolicyBinding", "spec": bound})
+    try:
+        yield
+    finally:
+        kube.request("DELETE", f"{bindings}/{name}")
+        kube.request("DELETE", f"{policies}/{name}")
+
+
+def test_a_policy_that_changes_what_is_written_is_told_and_not_fought(
+    operator: OperatorProcess, board: Switchboard, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    with mutating_policy(kube, namespace):
+        kube.apply(service(), namespace)
+        told = observer.wait(
+            lambda o: "an admission policy or webhook" in str(condition(o, "Accepted").get("message")), "the policy"
+        )
+        assert condition(told, "Accepted")["reason"] == "AcceptedWithWarnings"
+        assert "Deployment gpt is not as the operator writes it" in condition(told, "Accepted")["message"]
+        observer.wait_ready()
+        mark = board.log.position
+        time.sleep(CALM_SECONDS)
+        assert writes(board, namespace, mark) == []
 
 
 def writes(board: Switchboard, namespace: str, since: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -136,6 +137,25 @@ def test_a_part_that_was_replaced_by_another_kind_is_taken_back(
 
     wait_until(write, lambda done: done, "the edit")
     wait_until(observer.children, lambda now: now == before, "the children as they were")
+    observer.wait_ready()
+
+
+def test_a_strategy_that_was_applied_by_another_manager_is_taken_back(
+    operator_without_resync: OperatorProcess, kubectl: Kubectl, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    """The API server fills in ``rollingUpdate`` beside it, which belongs to nobody and forbids ``type: Recreate``."""
+    kube.apply(service(upgradeStrategy="Recreate"), namespace)
+    observer.wait_ready()
+    before = observer.children()
+    applied = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "gpt", "namespace": namespace},
+        "spec": {"strategy": {"type": "RollingUpdate"}},
+    }
+    kubectl.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(applied))
+    wait_until(observer.children, lambda now: now == before, "the children as they were")
+    assert observer.child("Deployment")["spec"]["strategy"] == {"type": "Recreate"}
     observer.wait_ready()
 
 

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 
 from e2e.api import optional_crds
 from e2e.kube import KINDS, Kube, KubeError, Object
-from gptservice_operator import companions, names, parse, plan, render, resolve
+from gptservice_operator import companions, names, parse, render, resolve
 from gptservice_operator.api import conditions, kinds
+from gptservice_operator.child import with_hash
 from gptservice_operator.cluster import encoded
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal
@@ -77,7 +78,7 @@ def check(kube: Kube, restricted: str, spec: Any) -> None:
         known = (conditions.UNKNOWN_MODEL, conditions.INVALID_ENGINE_ARGUMENT)
         assert resolved.reason in known or any(text in resolved.message for text in NOT_IN_THE_SCHEMA), resolved
         return
-    for manifest in map(plan.with_hash, render.render(resolved)):
+    for manifest in map(with_hash, render.render(resolved)):
         assert_accepted(kube, manifest)
     seen["rendered"] += 1
 

@@ -6,7 +6,8 @@ import json
 
 from e2e.bench.largest import largest_spec
 from e2e.kube import KINDS, Kube
-from gptservice_operator import names, parse, plan, render, resolve
+from gptservice_operator import names, parse, render, resolve
+from gptservice_operator.child import with_hash
 from gptservice_operator.cluster import encoded
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal, Resolved
@@ -25,7 +26,7 @@ def test_is_stored_with_its_children(kube: Kube, access: object, namespace: str)
     assert not isinstance(spec, Refusal), spec
     resolved = resolve.resolve(stored, spec, {}, Config(runtime_image="localhost/gptservice-standin:dev"))
     assert isinstance(resolved, Resolved), resolved
-    for manifest in map(plan.with_hash, render.render(resolved)):
+    for manifest in map(with_hash, render.render(resolved)):
         path = KINDS[manifest["kind"]].path(namespace, manifest["metadata"]["name"])
         query = {"fieldManager": names.MANAGER, "force": "true", "fieldValidation": "Strict"}
         kube.request("PATCH", path, query=query, body=encoded(manifest), content_type="application/apply-patch+yaml")

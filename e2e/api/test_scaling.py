@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.api.state import Observer, condition, is_stopped, service
+from e2e.api.state import Observer, condition, holds, is_stopped, service
 from e2e.kube import Kube, Object, wait_until
 from e2e.kubectl import Kubectl
 from e2e.operator_process import OperatorProcess
@@ -69,6 +69,29 @@ def test_a_stop_ends_a_rollout_that_is_stuck_whatever_the_strategy(
     kube.apply(service(replicas=2, upgradeStrategy="Recreate"), namespace)
     observer.wait_ready()
     assert observer.child("Deployment")["spec"]["strategy"]["type"] == "Recreate"
+
+
+@pytest.mark.parametrize(
+    "scaling", [{}, {"autoscaling": {"minReplicas": 2, "maxReplicas": 3}}], ids=["fixed", "scaled"]
+)
+def test_a_stop_does_not_wait_for_a_mistake_to_be_mended(
+    operator: OperatorProcess, kubectl: Kubectl, kube: Kube, namespace: str, observer: Observer, scaling: Object
+) -> None:
+    kube.apply(service(replicas=2, **scaling), namespace)
+    observer.wait_ready()
+    mistake: Object = {"engine": {"args": ["--port=1"]}}
+    kube.apply(service(replicas=2, **scaling, **mistake), namespace)
+    observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidSpec"), "the refusal")
+    assert len(observer.pods()) == 2
+    kubectl.run("scale", "gptservice/gpt", "--replicas=0", "--namespace", namespace)
+    wait_until(observer.pods, lambda pods: not pods, "no pod")
+    told = observer.wait(lambda o: "no pod is left to run" in str(condition(o, "Ready").get("message")), "to say so")
+    assert condition(told, "Accepted")["reason"] == "InvalidSpec"
+    kube.apply(service(replicas=0, **scaling), namespace)
+    observer.wait(is_stopped, "to be Stopped")
+    kubectl.run("scale", "gptservice/gpt", "--replicas=2", "--namespace", namespace)
+    observer.wait_ready()
+    assert len(observer.pods()) == 2
 
 
 def test_recreate_with_another_count_ends_a_rollout_that_is_stuck(

@@ -1,14 +1,15 @@
 """A child that somebody else changes back each time that it was set right: two writers of which neither gives in.
 
-The only cure is a person. Until one comes, the other writer has its way most of the time, and the service says so.
+The other one may be a policy that changes what we write before it is stored. The only cure is a person. Until one
+comes, the other writer has its way most of the time, and the service says so.
 """
 
 import datetime
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from .actions import ChildKey
 from .extract import Key
-from .plan import ChildKey
 
 WINDOW_SECONDS = 30.0
 MOST_REPAIRS = 10
@@ -25,6 +26,8 @@ class _Contest:
     until: datetime.datetime | None = None
     """When it may be repaired again; None while there is no contest."""
     wait: float = FIRST_WAIT_SECONDS
+    overruled: bool = False
+    """Whether the last repair itself was changed before it was stored."""
 
 
 @dataclass(slots=True)
@@ -42,12 +45,13 @@ class Contests:
         contest = self._known.get(key, {}).get(child)
         return contest is None or contest.until is None or now >= contest.until
 
-    def repaired(self, key: Key, child: ChildKey, now: datetime.datetime) -> None:
-        """Note that a child was set right."""
+    def repaired(self, key: Key, child: ChildKey, now: datetime.datetime, *, overruled: bool = False) -> None:
+        """Note that a child was set right; or not even that, where the API server stored something else."""
         contest = self._known.setdefault(key, {}).setdefault(child, _Contest())
         window = datetime.timedelta(seconds=WINDOW_SECONDS)
         contest.repairs = [*(at for at in contest.repairs if now - at < window), now]
-        if contest.until is not None or len(contest.repairs) >= MOST_REPAIRS:
+        contest.overruled = overruled
+        if overruled or contest.until is not None or len(contest.repairs) >= MOST_REPAIRS:
             contest.until = now + datetime.timedelta(seconds=contest.wait)
             contest.wait = min(contest.wait * 2, LONGEST_WAIT_SECONDS)
 
@@ -76,8 +80,18 @@ class Contests:
         """Yield a sentence for each child in contest."""
         for (kind, name), contest in sorted(self._known.get(key, {}).items()):
             if contest.until is not None:
-                yield (
-                    f"{kind} {name} is contested: somebody else changes back what the operator sets, so that it is set "
-                    f"right only now and then; `kubectl get {kind.lower()} {name} -o yaml --show-managed-fields` "
-                    "names the other field manager"
-                )
+                yield _overruled(kind, name) if contest.overruled else _contested(kind, name)
+
+
+def _contested(kind: str, name: str) -> str:
+    return (
+        f"{kind} {name} is contested: somebody else changes back what the operator sets, so that it is set right only "
+        f"now and then; `kubectl get {kind.lower()} {name} -o yaml --show-managed-fields` names the other field manager"
+    )
+
+
+def _overruled(kind: str, name: str) -> str:
+    return (
+        f"{kind} {name} is not as the operator writes it: an admission policy or webhook of the cluster changes it as "
+        "it is stored; exempt it there, or set the spec to what the policy wants"
+    )

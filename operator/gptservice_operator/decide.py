@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import companions, names, parse, plan, resolve, revisions
+from . import child, companions, names, parse, replicas, resolve, revisions
+from .actions import Chain, Delete, Manifest
 from .api import kinds
 from .api.body import section
 from .config import Config
-from .plan import Manifest
 from .render import controller_revision, deployment, render
 from .render.resolved import Refusal, Resolved
 from .store import Observed, Snapshot
@@ -19,9 +19,11 @@ class Decision:
     """The outcome for one service."""
 
     resolved: Resolved | Refusal
+    stop: Chain = ()
+    """What comes before anything else, and even if the service is refused."""
     desired: tuple[Manifest, ...] = ()
     """Every child's manifest, in the order in which they are written; none if the service is refused."""
-    expired: tuple[plan.Delete, ...] = ()
+    expired: tuple[Delete, ...] = ()
     """Revisions that leave the history."""
     revision: tuple[str, str] = kinds.CONTROLLER_REVISION.name, ""
     """Kind and name of the ControllerRevision that keeps the Deployment's pod template."""
@@ -42,9 +44,9 @@ def decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind] = f
         served: those of the optional kinds that the API server knows.
     """
     service = snapshot.service
-    spec = parse.parse(service)
+    spec, stop = parse.parse(service), _stop(snapshot)
     if isinstance(spec, Refusal):
-        return Decision(resolved=spec)
+        return Decision(resolved=spec, stop=stop)
     known = revisions.kept(snapshot.children, service["metadata"]["uid"])
     current = known.get(revisions.key(service))
     resolved = resolve.resolve(
@@ -55,20 +57,30 @@ def decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind] = f
         companions.Seen(snapshot.children, served),
     )
     if isinstance(resolved, Refusal):
-        return Decision(resolved=resolved)
+        return Decision(resolved=resolved, stop=stop)
     fresh = controller_revision.render_data(resolved)
     data = current.data if current is not None else _recovered(resolved, fresh, snapshot) or fresh
     return Decision(
         resolved=resolved,
+        stop=stop,
         desired=tuple(render(resolved, data, revisions.number(known, resolved.origin.key))),
         expired=tuple(
-            plan.Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
+            Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
             for one in revisions.expired(known, _referred(resolved, snapshot, known))
         ),
         revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
         effective=data["effective"],
         warnings=_warnings(snapshot, current, fresh["template"], data["template"]),
     )
+
+
+def _stop(snapshot: Snapshot) -> Chain:
+    """A spec that is refused may hold anything; only a count of 0 says that nothing is to run."""
+    live = _deployment(snapshot)
+    asked = section(snapshot.service, "spec").get("replicas")
+    if live is None or isinstance(asked, bool) or asked != 0:
+        return ()
+    return replicas.stop(names.deployment(snapshot.service["metadata"]["name"]), live)
 
 
 def _deployment(snapshot: Snapshot) -> Observed | None:
@@ -87,7 +99,7 @@ def _recovered(resolved: Resolved, fresh: Mapping[str, Any], snapshot: Snapshot)
     template = section(live.body, "spec", "template") if live is not None else {}
     if live is None or revisions.key_of_template(template) != resolved.origin.key:
         return None
-    if plan.was_applied(deployment.render_deployment(resolved, fresh["template"]), live.body):
+    if child.was_applied(deployment.render_deployment(resolved, fresh["template"]), live.body):
         return None
     template = revisions.unowned(template)
     effective = section(snapshot.service, "status", "effective") or fresh["effective"]

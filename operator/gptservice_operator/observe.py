@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import errors, extract
+from .actions import ChildKey
 from .api import kinds
 from .cluster import Cluster
-from .plan import ChildKey
 from .render.resolved import Resolved
 from .store import Observed, Store, observed
 

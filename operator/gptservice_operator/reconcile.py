@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import decide, errors, events, extract, keys, names, observe, plan, stability, status, wording
+from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status, wording
 from .api import conditions, kinds
 from .api.body import Body, section
 from .causes import Cause
@@ -61,10 +61,10 @@ class Reconciler:
             return None
         now = self.now()
         decision, view = await self._look(snapshot)
-        failures: list[errors.OperatorError] = []
+        failures = await self._stop(key, decision)
         stuck = events.Found()
         if view is not None and isinstance(decision.resolved, Resolved):
-            failures = await self._write_children(key, decision, decision.resolved, view, now)
+            failures += await self._write_children(key, decision, decision.resolved, view, now)
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
         left = await self._write_status(key, snapshot, decision, failures, stuck, now)
         _raise_unless_settled(failures)
@@ -77,7 +77,7 @@ class Reconciler:
         resolved = decision.resolved
         if not isinstance(resolved, Resolved):
             return decision, None
-        desired = [plan.child_key(manifest) for manifest in decision.desired]
+        desired = [actions.child_key(manifest) for manifest in decision.desired]
         also = _autoscaler_out_of_sight(resolved, snapshot)
         view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved, also)
         found = view.observed.get(decision.revision)
@@ -88,6 +88,13 @@ class Reconciler:
                 dataclasses.replace(snapshot, children=children), self.config, self.discovery.served
             )
         return decision, view
+
+    async def _stop(self, key: Key, decision: Decision) -> list[errors.OperatorError]:
+        try:
+            await Writes(self.cluster, self.store, key[0]).run(decision.stop)
+        except errors.OperatorError as error:
+            return [error]
+        return []
 
     async def _write_children(
         self, key: Key, decision: Decision, resolved: Resolved, view: observe.View, now: datetime.datetime
@@ -100,14 +107,14 @@ class Reconciler:
             return [error]
         await self._make_api_key(resolved, view)
         failures = list(view.unknown.values())
-        desired = {plan.child_key(manifest): manifest for manifest in decision.desired}
+        desired = {actions.child_key(manifest): manifest for manifest in decision.desired}
         unknown = plan.held_back(view.unknown, desired)
         seen = [manifest for key, manifest in desired.items() if key not in unknown]
-        writes = Writes(self.cluster, self.store, resolved)
+        writes = Writes(self.cluster, self.store, resolved.namespace)
         chains = plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas)
-        changed = {child for chain in chains if (child := plan.repaired(chain)) is not None}
+        changed = {child for chain in chains if (child := actions.repaired(chain)) is not None}
         for chain in [*chains, *((deletion,) for deletion in decision.expired)]:
-            repaired = plan.repaired(chain)
+            repaired = actions.repaired(chain)
             if repaired is not None and not self.contests.may_repair(key, repaired, now):
                 continue
             try:
@@ -115,7 +122,7 @@ class Reconciler:
             except errors.OperatorError as error:
                 failures.append(error)
             if repaired is not None:
-                self.contests.repaired(key, repaired, now)
+                self.contests.repaired(key, repaired, now, overruled=writes.overruled)
         self.contests.settle(key, changed, now)
         return failures
 
@@ -231,7 +238,7 @@ def _is_as_it_was(live: Body, begun: Body) -> bool:
     return {**live, "status": None} == {**begun, "status": None}
 
 
-def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[plan.ChildKey]:
+def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[actions.ChildKey]:
     """Return the autoscaler's key where it has to be looked for though the spec asks for none.
 
     One whose label was taken off is in no watch, and would undo the count that is applied.

@@ -223,6 +223,8 @@ def _accepted(warnings: Sequence[str]) -> _Condition:
 
 
 def _refused(reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
+    if counts.desired == 0:
+        message = f"{message}; spec.replicas is 0, so that no pod is left to run all the same"
     return [
         (conditions.ACCEPTED, False, reason, message),
         _available(counts),

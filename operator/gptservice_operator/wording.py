@@ -16,6 +16,8 @@ _VARYING: tuple[tuple[re.Pattern[str], str], ...] = (
     # Of a connection, our own port.
     (re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}):\d+->"), r"\1->"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "<address>"),
+    # The API server compares two Go values field by field where one line before has said what is wrong.
+    (re.compile(r"(?s)\n\s*[&*]?[a-z][a-z0-9]*\.[A-Z]\w*\{\n.*"), ""),
 )
 _SHORTEST_SECRET = 4
 

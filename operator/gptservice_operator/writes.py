@@ -3,11 +3,10 @@
 import logging
 from dataclasses import dataclass
 
-from . import errors, extract, names, takeover
+from . import child, errors, extract, names, takeover
+from .actions import Action, Apply, Chain, Delete, Foreign, Manifest, SetReplicas, child_key
 from .api import kinds
 from .cluster import Cluster
-from .plan import Action, Apply, Chain, Delete, Foreign, Manifest, SetReplicas, child_key
-from .render.resolved import Resolved
 from .store import Store
 
 logger = logging.getLogger(__name__)
@@ -29,13 +28,15 @@ class NameTakenError(errors.Conflict):
     """A child's name is taken by an object that is not ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Writes:
     """Writes the children of one service. The reply of each write is in the store before the next."""
 
     cluster: Cluster
     store: Store
-    resolved: Resolved
+    namespace: str
+    overruled: bool = False
+    """Whether the last chain's last apply was taken, but something else was stored: a policy changes what we write."""
 
     async def run(self, chain: Chain) -> None:
         """Carry out a chain up to its end or its first failure.
@@ -43,6 +44,7 @@ class Writes:
         Raises:
             errors.OperatorError: the failure.
         """
+        self.overruled = False
         for action in chain:
             try:
                 await self._do(action)
@@ -69,10 +71,11 @@ class Writes:
             live = await self._apply_after_takeover(manifest, manager, uid, error)
         except errors.Conflict as error:
             # The stored child is gone or was replaced: forget it, so that the next pass asks the API server.
-            self.store.discard((manifest["kind"], self.resolved.namespace, manifest["metadata"]["name"]), uid)
+            self.store.discard((manifest["kind"], self.namespace, manifest["metadata"]["name"]), uid)
             raise StaleChildError(str(error)) from error
         kind = kinds.BY_NAME[manifest["kind"]]
         self.store.put(extract.entry(kind, live))
+        self.overruled = not child.is_as_wanted(manifest, live)
         logger.info("%s/%s: applied %s", manifest["metadata"]["namespace"], manifest["metadata"]["name"], kind.name)
 
     async def _apply_after_takeover(
@@ -80,9 +83,9 @@ class Writes:
     ) -> dict[str, object]:
         """Apply again without what somebody else set beside our fields; with nothing of that kind, it stays refused."""
         kind, name = child_key(manifest)
-        namespace = self.resolved.namespace
+        namespace = self.namespace
         live = await self.cluster.get(kinds.BY_NAME[kind], namespace, name)
-        managed = takeover.taken_over(live["metadata"]) if live is not None else None
+        managed = takeover.taken_over(live) if live is not None else None
         if live is None or managed is None or live["metadata"]["uid"] != uid:
             raise ChildRejectedError(str(refusal)) from refusal
         version = live["metadata"]["resourceVersion"]
@@ -96,20 +99,20 @@ class Writes:
 
     async def _set_replicas(self, name: str, count: int | None) -> None:
         kind = kinds.DEPLOYMENT
-        stored = self.store.get((kind.name, self.resolved.namespace, name))
+        stored = self.store.get((kind.name, self.namespace, name))
         if stored is None:
             raise StaleChildError(f"apply {kind.name}: {name} is not there")
         manifest: Manifest = {
             "apiVersion": kind.api_version,
             "kind": kind.name,
-            "metadata": {"name": name, "namespace": self.resolved.namespace},
+            "metadata": {"name": name, "namespace": self.namespace},
         }
         if count is not None:
             manifest["spec"] = {"replicas": count}
         await self._apply(manifest, names.REPLICAS_MANAGER, stored.uid)
 
     async def _delete(self, kind: kinds.Kind, name: str, uid: str) -> None:
-        namespace = self.resolved.namespace
+        namespace = self.namespace
         await self.cluster.delete(kind, namespace, name, uid)
         left = await self.cluster.get(kind, namespace, name)
         if left is not None and left["metadata"]["uid"] == uid:

@@ -5,7 +5,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, cast
 
-from gptservice_operator import companions, extract, names, parse, plan, render, resolve
+from gptservice_operator import companions, extract, names, parse, render, resolve
+from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal, Resolved
@@ -135,7 +136,7 @@ _SERVER_DEFAULTS: dict[str, Body] = {
 
 def live(manifest: Mapping[str, Any], *, uid: str | None = None, version: int = 20, old: Body | None = None) -> Body:
     """Return the object that the API server makes of an applied manifest: with identity, defaults and managedFields."""
-    kind, name = plan.child_key(manifest)
+    kind, name = child_key(manifest)
     stored: Body = merged(_SERVER_DEFAULTS[kind], manifest)
     if stored.get("spec", {}).get("publishNotReadyAddresses") is False:
         del stored["spec"]["publishNotReadyAddresses"]

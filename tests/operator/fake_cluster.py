@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gptservice_operator import errors, extract, names, plan
+from gptservice_operator import errors, extract, names
+from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.cluster import Cluster
@@ -103,7 +104,7 @@ class FakeCluster:
             yield page
 
     async def apply(self, manifest: Mapping[str, Any], *, manager: str, uid: str | None = None) -> Body:
-        kind, name = plan.child_key(manifest)
+        kind, name = child_key(manifest)
         self._may_fail("apply", builders.KINDS[kind])
         key = (kind, manifest["metadata"]["namespace"], name)
         old = self.objects.get(key)

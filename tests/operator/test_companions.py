@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import companions, parse, plan, render
+from gptservice_operator import companions, parse, render
+from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
 from gptservice_operator.render.resolved import Companions, Issuer, Refusal
 from gptservice_operator.store import Observed
@@ -157,7 +158,7 @@ def spec_with_all(**more: Any) -> Body:
 
 
 EVERY_CHILD = [
-    plan.child_key(manifest)
+    child_key(manifest)
     for manifest in render.render(builders.resolved(spec_with_all(), seen=builders.EVERYTHING_SERVED))
 ]
 

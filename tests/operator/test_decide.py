@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from gptservice_operator import decide, names, plan, revisions
+from gptservice_operator import decide, names, revisions
+from gptservice_operator.actions import child_key
+from gptservice_operator.child import with_hash
 from gptservice_operator.decide import Decision
 from gptservice_operator.render.resolved import Refusal, Resolved
 from gptservice_operator.store import Observed, Snapshot
@@ -17,7 +19,7 @@ def snapshot(
     service: Body = MINIMAL, *live: Body, models: tuple[Body, ...] = (), pods: tuple[Body, ...] = ()
 ) -> Snapshot:
     children = {
-        plan.child_key(body): Observed(body["metadata"]["uid"], names.controller_uid(body["metadata"]), body)
+        child_key(body): Observed(body["metadata"]["uid"], names.controller_uid(body["metadata"]), body)
         for body in live
     }
     return Snapshot(service, {model["metadata"]["name"]: model for model in models}, children, pods)
@@ -29,7 +31,7 @@ def decided(*args: Any, **kwargs: Any) -> Decision:
 
 def applied(decision: Decision) -> list[Body]:
     """Return the live objects after the decision was carried out."""
-    return [builders.live(plan.with_hash(manifest)) for manifest in decision.desired]
+    return [builders.live(with_hash(manifest)) for manifest in decision.desired]
 
 
 def of_kind(decision: Decision, kind: str) -> Body:
@@ -50,7 +52,7 @@ def test_a_new_revision_is_the_first() -> None:
     assert decision.warnings == ()
     body = of_kind(decision, "ControllerRevision")
     assert body["revision"] == 1
-    assert decision.revision == plan.child_key(body)
+    assert decision.revision == child_key(body)
     assert of_kind(decision, "Deployment")["spec"]["template"] == body["data"]["template"]
     assert decision.effective == body["data"]["effective"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gptservice_operator import errors, names, observe, render
-from gptservice_operator.plan import child_key
+from gptservice_operator.actions import child_key
 from gptservice_operator.store import Observed, Store
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body

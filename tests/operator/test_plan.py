@@ -7,7 +7,8 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from gptservice_operator import names, plan, render, store
-from gptservice_operator.plan import Apply, Foreign
+from gptservice_operator.actions import Action, Apply, Delete, Foreign, SetReplicas, child_key
+from gptservice_operator.child import was_applied, with_hash
 from gptservice_operator.store import Observed
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -26,7 +27,7 @@ def rendered(**spec: Any) -> list[Body]:
     return render.render(builders.resolved({**SPEC, **spec}, seen=builders.EVERYTHING_SERVED))
 
 
-CHILDREN = ["/".join(plan.child_key(manifest)) for manifest in rendered()]
+CHILDREN = ["/".join(child_key(manifest)) for manifest in rendered()]
 """Kind and name of every child of a service with all of them."""
 
 Edit = Callable[[Body], None]
@@ -34,21 +35,21 @@ Edit = Callable[[Body], None]
 
 def desired(child: str, **spec: Any) -> Body:
     """Return the manifest of one child, by ``kind/name`` or the first of a kind; the spec has these further fields."""
-    return next(m for m in rendered(**spec) if child in (m["kind"], "/".join(plan.child_key(m))))
+    return next(m for m in rendered(**spec) if child in (m["kind"], "/".join(child_key(m))))
 
 
 def observed(body: Body) -> Observed:
     return store.observed(builders.entry(body))
 
 
-def actions(manifest: Body, live: Body | None) -> list[plan.Action]:
-    known = {} if live is None else {plan.child_key(live): observed(live)}
+def actions(manifest: Body, live: Body | None) -> list[Action]:
+    known = {} if live is None else {child_key(live): observed(live)}
     return [action for chain in plan.plan([manifest], known, OWNER, 1) for action in chain]
 
 
 def applied(manifest: Body) -> Body:
     """Return the live object after its manifest was applied as a pass does."""
-    return builders.live(plan.with_hash(manifest))
+    return builders.live(with_hash(manifest))
 
 
 def set_at(*path: Any, value: Any) -> Edit:
@@ -89,7 +90,7 @@ ENGINE = (*POD, "containers", 0)
 def test_an_absent_child_is_applied_whole_and_without_a_uid(kind: str) -> None:
     manifest = desired(kind)
     (action,) = actions(manifest, None)
-    assert action == Apply(plan.with_hash(manifest), uid=None)
+    assert action == Apply(with_hash(manifest), uid=None)
 
 
 @pytest.mark.parametrize("kind", CHILDREN)
@@ -121,7 +122,7 @@ def test_nothing_is_written_when_all_is_as_wanted(kind: str) -> None:
 def test_a_changed_spec_is_applied_with_the_live_uid(kind: str, before: Body, after: Body) -> None:
     live = applied(desired(kind, **before))
     (action,) = actions(desired(kind, **after), live)
-    assert action == Apply(plan.with_hash(desired(kind, **after)), uid=live["metadata"]["uid"])
+    assert action == Apply(with_hash(desired(kind, **after)), uid=live["metadata"]["uid"])
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_an_edit_by_others_is_taken_back(kind: str, edit: Edit) -> None:
     live = applied(desired(kind))
     edit(live)
     (action,) = actions(desired(kind), live)
-    assert action == Apply(plan.with_hash(desired(kind)), uid=live["metadata"]["uid"])
+    assert action == Apply(with_hash(desired(kind)), uid=live["metadata"]["uid"])
 
 
 @pytest.mark.parametrize(
@@ -295,7 +296,7 @@ def test_the_order_is_that_of_the_desired_children() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     chains = plan.plan(manifests, {}, OWNER, 1)
     planned = [action for chain in chains for action in chain]
-    written = ["/".join(plan.child_key(action.manifest)) for action in planned if isinstance(action, Apply)]
+    written = ["/".join(child_key(action.manifest)) for action in planned if isinstance(action, Apply)]
     assert written == CHILDREN
 
 
@@ -303,7 +304,7 @@ def test_only_what_differs_is_written() -> None:
     manifests = [desired(kind) for kind in CHILDREN]
     lives = [applied(manifest) for manifest in manifests]
     next(body for body in lives if body["kind"] == "Deployment")["spec"]["replicas"] = 9
-    ((action,),) = plan.plan(manifests, {plan.child_key(body): observed(body) for body in lives}, OWNER, 1)
+    ((action,),) = plan.plan(manifests, {child_key(body): observed(body) for body in lives}, OWNER, 1)
     assert isinstance(action, Apply)
     assert action.manifest["kind"] == "Deployment"
 
@@ -320,14 +321,14 @@ def reordered(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", CHILDREN)
 def test_the_hash_does_not_depend_on_the_order_of_keys(kind: str) -> None:
-    assert plan.with_hash(reordered(desired(kind))) == plan.with_hash(desired(kind))
+    assert with_hash(reordered(desired(kind))) == with_hash(desired(kind))
 
 
 def test_the_hash_leaves_its_input_and_other_annotations_alone() -> None:
     manifest = desired("Service")
     manifest["metadata"]["annotations"] = {"team": "a"}
     before = copy.deepcopy(manifest)
-    hashed = plan.with_hash(manifest)
+    hashed = with_hash(manifest)
     assert manifest == before
     assert set(hashed["metadata"]["annotations"]) == {"team", names.APPLIED_HASH}
 
@@ -337,12 +338,12 @@ def test_what_was_applied_last_is_known_whatever_others_did_to_it_since(kind: st
     manifest = desired(kind)
     live = applied(manifest)
     live["metadata"]["labels"] = {}
-    assert plan.was_applied(manifest, live)
-    assert not plan.was_applied({**manifest, "metadata": {**manifest["metadata"], "labels": {}}}, live)
+    assert was_applied(manifest, live)
+    assert not was_applied({**manifest, "metadata": {**manifest["metadata"], "labels": {}}}, live)
 
 
 def test_an_object_that_was_never_applied_was_not_applied_as_it_should_be() -> None:
-    assert not plan.was_applied(desired("Service"), {"metadata": {}})
+    assert not was_applied(desired("Service"), {"metadata": {}})
 
 
 class TestRevisionFirst:
@@ -350,7 +351,7 @@ class TestRevisionFirst:
 
     def kinds(self, *live: Body) -> list[list[str]]:
         """Return the kinds of each chain of what is to be written."""
-        known = {plan.child_key(body): observed(body) for body in live}
+        known = {child_key(body): observed(body) for body in live}
         chains = plan.plan(self.PAIR, known, OWNER, 1)
         return [[type(action).__name__ + " " + child_kind(action) for action in chain] for chain in chains]
 
@@ -385,10 +386,10 @@ class TestWhatPodsReferToByName:
     def deleted(self, deployment: Body | None, *, looked_at: bool = True) -> list[str]:
         """Return the names of what is deleted when the spec asks for the account and the certificate no more."""
         live = [applied(desired("ServiceAccount")), applied(desired("Certificate"))]
-        known = {plan.child_key(body): observed(body) for body in (*live, *([deployment] if deployment else []))}
+        known = {child_key(body): observed(body) for body in (*live, *([deployment] if deployment else []))}
         wanted = [desired("Deployment", **self.OWN_ACCOUNT)] if looked_at else []
         chains = plan.plan(wanted, known, OWNER, 1)
-        return sorted(child_kind(action) for chain in chains for action in chain if isinstance(action, plan.Delete))
+        return sorted(child_kind(action) for chain in chains for action in chain if isinstance(action, Delete))
 
     def live(self, *, replicas: int = 2, updated: int = 2, generation: int = 1, **spec: Any) -> Body:
         """Return the live Deployment of a spec with these further fields, all of it seen by its controller."""
@@ -414,6 +415,6 @@ class TestWhatPodsReferToByName:
         assert self.deleted(None, looked_at=False) == []
 
 
-def child_kind(action: plan.Action) -> str:
-    assert not isinstance(action, plan.SetReplicas)
-    return plan.child_key(action.manifest)[0] if isinstance(action, Apply) else action.kind
+def child_kind(action: Action) -> str:
+    assert not isinstance(action, SetReplicas)
+    return child_key(action.manifest)[0] if isinstance(action, Apply) else action.kind

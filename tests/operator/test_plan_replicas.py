@@ -5,19 +5,22 @@ from typing import Any
 import pytest
 
 from gptservice_operator import names, plan, render, store
-from gptservice_operator.plan import Action, Apply, Delete, SetReplicas
+from gptservice_operator import replicas as replicas_module
+from gptservice_operator.actions import Action, Apply, Delete, SetReplicas, child_key
+from gptservice_operator.child import with_hash
 from tests.operator import builders
 from tests.operator.builders import Body
 
 OWNER = builders.uid_of("GPTService", "chat")
 SCALED: Body = {"model": "pvc://models/m", "autoscaling": {"minReplicas": 2, "maxReplicas": 4}}
 FIXED: Body = {"model": "pvc://models/m", "replicas": 3}
+STOPPED: Body = {**SCALED, "replicas": 0}
 HPA = "HorizontalPodAutoscaler"
 KCM = "kube-controller-manager"
 
 
 def manifests(spec: Body) -> dict[str, Body]:
-    return {manifest["kind"]: plan.with_hash(manifest) for manifest in render.render(builders.resolved(spec))}
+    return {manifest["kind"]: with_hash(manifest) for manifest in render.render(builders.resolved(spec))}
 
 
 def deployment(spec: Body, *, replicas: int, owners: tuple[str, ...]) -> Body:
@@ -38,7 +41,7 @@ def steps(spec: Body, *lives: Body) -> list[str]:
     """Return what is done about the Deployment and its autoscaler, one word or two for each step."""
     decided = builders.resolved(spec)
     desired = [manifest for manifest in render.render(decided) if manifest["kind"] in ("Deployment", HPA)]
-    known = {plan.child_key(body): store.observed(builders.entry(body)) for body in lives}
+    known = {child_key(body): store.observed(builders.entry(body)) for body in lives}
     chains = plan.plan(desired, known, OWNER, decided.initial_replicas)
     assert len(chains) <= 1
     return [told(action) for chain in chains for action in chain]
@@ -119,9 +122,26 @@ def test_taken_back_from_any_step(live: Body, scaler: Body | None, expected: lis
     assert steps(FIXED, *([live] if scaler is None else [live, scaler])) == expected
 
 
-def test_a_stop_takes_the_autoscaler_away_first() -> None:
-    live = deployment(SCALED, replicas=4, owners=(KCM,))
-    assert steps({**SCALED, "replicas": 0}, live, hpa()) == [f"delete {HPA}", "apply Deployment 0"]
+STOP = [
+    pytest.param(deployment(SCALED, replicas=4, owners=(KCM,)), hpa(),
+                 [f"delete {HPA}", "apply Deployment 0", "let go"], id="begun"),
+    pytest.param(deployment(SCALED, replicas=0, owners=(names.REPLICAS_MANAGER,)), hpa(),
+                 [f"delete {HPA}", "apply Deployment 0", "let go"], id="stopped, and died before the rest"),
+    pytest.param(deployment(STOPPED, replicas=0, owners=(names.MANAGER, names.REPLICAS_MANAGER)), None,
+                 ["let go"], id="before the other manager has let go"),
+    pytest.param(deployment(STOPPED, replicas=0, owners=(names.MANAGER,)), None, [], id="done"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("live", "scaler", "expected"), STOP)
+def test_a_stop_is_settled_from_any_step(live: Body, scaler: Body | None, expected: list[str]) -> None:
+    assert steps(STOPPED, *([live] if scaler is None else [live, scaler])) == expected
+
+
+@pytest.mark.parametrize(("replicas", "expected"), [(4, ["set 0"]), (1, ["set 0"]), (0, [])])
+def test_a_stop_comes_ahead_of_everything_else(replicas: int, expected: list[str]) -> None:
+    live = store.observed(builders.entry(deployment(SCALED, replicas=replicas, owners=(KCM,))))
+    assert [told(action) for action in replicas_module.stop("chat", live)] == expected
 
 
 def test_an_autoscaler_of_somebody_else_is_left_alone() -> None:

@@ -177,6 +177,83 @@ async def test_a_stop_and_a_resume() -> None:
     assert autoscaler(made) is not None
 
 
+async def running(spec: Body) -> World:
+    """Return a service with four running pods, by its autoscaler if it has one."""
+    made = world(spec)
+    await made.settle()
+    scale(made, 4)
+    return made
+
+
+REFUSED: list[Any] = [
+    pytest.param({"model": "s3://bucket/m"}, id="by the operator"),
+    pytest.param({"model": "missing"}, id="for want of a model"),
+    pytest.param({"model": 5}, id="as it cannot be read"),
+]
+
+
+@pytest.mark.parametrize("change", REFUSED)
+@pytest.mark.parametrize("spec", [FIXED, SCALED])
+async def test_a_stop_is_carried_out_though_the_spec_is_refused(spec: Body, change: Body) -> None:
+    made = await running(spec)
+    set_spec(made, {**spec, **change, "replicas": 0})
+    assert children_of(await made.run_pass()) == [HAND_OVER]
+    assert count(made) == 0
+    assert "no pod is left to run" in made.condition("Accepted")["message"]
+    made.see()
+    assert children_of(await made.run_pass()) == []
+    set_spec(made, {**spec, "replicas": 0})
+    await made.settle()
+    assert (count(made), owners(made), autoscaler(made)) == (0, {names.MANAGER}, None)
+    set_spec(made, spec)
+    await made.settle()
+    assert count(made) == 3
+
+
+@pytest.mark.parametrize("replicas", [False, "0", None, 1])
+async def test_nothing_but_a_count_of_0_stops_a_refused_service(replicas: Any) -> None:
+    made = await running(FIXED)
+    set_spec(made, {"model": "missing", "replicas": replicas})
+    assert children_of(await made.run_pass()) == []
+    assert count(made) == 4
+
+
+async def test_a_stop_does_not_wait_for_the_revision_of_the_same_edit() -> None:
+    made = await running(SCALED)
+    made.cluster.failures["apply", "ControllerRevision"] = errors.Invalid("refused by a policy")
+    set_spec(made, {**STOPPED, "maxTokens": 7})
+    with pytest.raises(errors.Invalid):
+        await made.reconciler().reconcile(KEY)
+    assert count(made) == 0
+
+
+async def test_a_stop_does_not_wait_for_an_autoscaler_that_is_held() -> None:
+    made = await running(SCALED)
+    made.cluster.edit(HPA, "chat")["metadata"]["finalizers"] = ["example.com/held"]
+    set_spec(made, STOPPED)
+    assert (await made.failing_pass(errors.Transient))[:2] == [HAND_OVER, f"delete {HPA}"]
+    assert count(made) == 0
+    assert "example.com/held" in made.condition("Ready")["message"]
+
+
+async def test_a_stop_does_not_wait_for_an_autoscaler_that_cannot_be_seen() -> None:
+    made = await running(SCALED)
+    made.forget(HPA, "chat")
+    made.cluster.failures["get", HPA] = errors.Transient("no answer")
+    set_spec(made, STOPPED)
+    await made.failing_pass(errors.Transient)
+    assert count(made) == 0
+
+
+async def test_a_deployment_of_somebody_else_is_not_stopped() -> None:
+    made = await running(FIXED)
+    made.cluster.edit("Deployment", "chat")["metadata"]["ownerReferences"] = []
+    made.see()
+    set_spec(made, {"model": "missing", "replicas": 0})
+    assert children_of(await made.run_pass()) == []
+    assert count(made) == 4
+
+
 async def test_a_deployment_scaled_to_nothing_by_hand_is_raised_again() -> None:
     """An autoscaler leaves 0 alone for ever."""
     made = world(SCALED)

@@ -37,7 +37,7 @@ ENGINE = (*POD, "f:containers", 'k:{"name":"engine"}')
 def taken(theirs: Body, **entry: Any) -> list[Body] | None:
     ours = {"manager": names.MANAGER, "operation": "Apply", "fieldsV1": copy.deepcopy(OURS)}
     other = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": theirs, **entry}
-    return takeover.taken_over({"managedFields": [other, ours]})
+    return takeover.taken_over({"metadata": {"managedFields": [other, ours]}})
 
 
 def at(fields: Any, path: tuple[str, ...]) -> Any:
@@ -82,8 +82,58 @@ def test_a_subresource_is_nobody_s_to_take() -> None:
     assert taken(within(*ENGINE, "f:lifecycle"), subresource="status") is None
 
 
+DEFAULTED: Body = {
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}},
+    "replicas": 3,
+    "template": {
+        "metadata": {"labels": {"a": "b"}, "creationTimestamp": None},
+        "spec": {
+            "dnsPolicy": "ClusterFirst",
+            "containers": [
+                {"name": "engine", "image": "i", "imagePullPolicy": "Always"},
+                {"name": "sidecar", "image": "i", "imagePullPolicy": "Always"},
+            ],
+        },
+    },
+}
+OURS_OF_A_DEPLOYMENT: Body = {
+    "f:strategy": {"f:type": {}},
+    "f:template": {
+        "f:metadata": {"f:labels": {"f:a": {}}},
+        "f:spec": {"f:containers": {'k:{"name":"engine"}': {".": {}, "f:name": {}, "f:image": {}}}},
+    },
+}
+
+
+def claimed(kind: str, theirs: Body) -> Any:
+    ours = {"manager": names.MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": copy.deepcopy(OURS_OF_A_DEPLOYMENT)}}
+    other = {"manager": "somebody", "operation": "Apply", "fieldsV1": {"f:spec": theirs}}
+    found = takeover.taken_over({"kind": kind, "metadata": {"managedFields": [other, ours]}, "spec": DEFAULTED})
+    return found and found[1]["fieldsV1"]["f:spec"]
+
+
+def test_what_the_api_server_filled_in_beside_another_s_value_becomes_ours() -> None:
+    """Else ``rollingUpdate`` would keep ``type: Recreate`` from coming back."""
+    theirs = {
+        "f:template": {"f:spec": {"f:containers": {'k:{"name":"sidecar"}': {".": {}, "f:name": {}, "f:image": {}}}}}
+    }
+    found = claimed("Deployment", theirs)
+    assert found["f:strategy"] == {"f:type": {}, "f:rollingUpdate": {}}
+    pod = found["f:template"]["f:spec"]
+    assert pod["f:dnsPolicy"] == {}
+    assert set(pod["f:containers"]) == {'k:{"name":"engine"}'}
+    assert pod["f:containers"]['k:{"name":"engine"}']["f:imagePullPolicy"] == {}
+    # The count, and the pods' labels and annotations, are left to whoever has them.
+    assert "f:replicas" not in found
+    assert found["f:template"]["f:metadata"] == OURS_OF_A_DEPLOYMENT["f:template"]["f:metadata"]
+
+
+def test_of_other_kinds_what_is_nobody_s_may_be_allocated_and_stays() -> None:
+    assert claimed("Service", {}) is None
+
+
 def test_an_object_that_we_never_applied_is_left_alone() -> None:
-    assert takeover.taken_over({"managedFields": []}) is None
+    assert takeover.taken_over({"metadata": {"managedFields": []}}) is None
     assert takeover.taken_over({}) is None
 
 

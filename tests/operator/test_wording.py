@@ -46,6 +46,14 @@ def test_what_does_not_vary_stays(text: str) -> None:
     assert wording.settled(text) == text
 
 
+def test_of_two_go_values_that_are_compared_only_the_line_before_is_kept() -> None:
+    said = "spec: Forbidden: spec is immutable after creation except resources.requests for bound claims"
+    shown = (
+        f"PersistentVolumeClaim x is invalid: {said}\n  core.PersistentVolumeClaimSpec{{\n    ... // 2 fields\n  }}\n"
+    )
+    assert wording.settled(shown) == f"PersistentVolumeClaim x is invalid: {said}"
+
+
 def test_bounds_are_kept_and_seen() -> None:
     assert wording.bounded("abcdef", 6) == "abcdef"
     assert wording.bounded("abcdefg", 6) == "ab…efg"

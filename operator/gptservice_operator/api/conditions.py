@@ -45,7 +45,7 @@ CHILD_REJECTED = Reason(
 )
 APPLY_FAILED = Reason("ApplyFailed", "It is tried again; if it lasts, mend what the API server names")
 ROLLOUT_PAUSED = Reason("RolloutPaused", "Go on with `kubectl rollout resume` of the Deployment")
-CHILD_DELETING = Reason("ChildDeleting", "It is made again once it is gone; look at its metadata.finalizers")
+CHILD_DELETING = Reason("ChildDeleting", "It is waited for; see its metadata.finalizers for who holds it")
 QUOTA_EXCEEDED = Reason("QuotaExceeded", "Raise the namespace's ResourceQuota or lower what the service asks for")
 FORBIDDEN = Reason("Forbidden", "Read the API server's message: a policy or a missing grant refuses the object", True)
 UNSCHEDULABLE = Reason("Unschedulable", "Free or add what the scheduler names, or lower what the service asks for")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import names, plan, render
+from gptservice_operator import names, render
+from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
 from gptservice_operator.render import pod
 from tests.operator import builders
@@ -30,12 +31,12 @@ def test_the_order_is_that_of_the_kinds(case: str) -> None:
 
 @EVERY_CASE
 def test_no_two_children_are_one(case: str) -> None:
-    keys = [plan.child_key(manifest) for manifest in CASES[case].manifests()]
+    keys = [child_key(manifest) for manifest in CASES[case].manifests()]
     assert len(set(keys)) == len(keys)
 
 
 def test_a_service_without_wishes_has_what_makes_it_safe() -> None:
-    found = [plan.child_key(manifest) for manifest in CASES["minimal"].manifests()]
+    found = [child_key(manifest) for manifest in CASES["minimal"].manifests()]
     assert found == [
         ("ServiceAccount", "chat-pods"),
         ("ConfigMap", "chat-limits"),

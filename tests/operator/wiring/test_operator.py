@@ -10,7 +10,8 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, names, plan, render, revisions
+from gptservice_operator import errors, names, render, revisions
+from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
 from gptservice_operator.queue import Queue
 from tests.operator import builders
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.wiring
 PROBE_SECONDS = 10.0
 """A kubelet waits for less."""
 REVISION = names.controller_revision("chat", revisions.key(builders.service()))
-CHILDREN = {plan.child_key(manifest) for manifest in render.render(builders.resolved(seen=builders.EVERYTHING_SERVED))}
+CHILDREN = {child_key(manifest) for manifest in render.render(builders.resolved(seen=builders.EVERYTHING_SERVED))}
 
 
 def children(api: FakeApi) -> set[tuple[str, str]]:

@@ -201,3 +201,12 @@ def engine_args(deployment: Object) -> list[str]:
     """The arguments of the serving container."""
     containers = deployment["spec"]["template"]["spec"]["containers"]
     return list(next(c for c in containers if c["name"] == "engine")["args"])
+
+
+def probe_deployment(kube: Kube, namespace: str) -> Object:
+    """Return what would be stored of somebody's Deployment: a policy does not count at once when it was made."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "localhost/x:1"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe"}, "spec": spec}
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    return kube.request("POST", path, query={"dryRun": "All"}, body=body)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2e.api.state import Observer, condition, service
-from e2e.kube import Kube, NotFoundError, Object
+from e2e.api.state import Observer, condition, probe_deployment, service
+from e2e.kube import Kube, NotFoundError, Object, wait_until
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Switchboard
 
@@ -81,6 +81,11 @@ def mutating_policy(kube: Kube, namespace: str) -> Iterator[None]:
     kube.request("POST", policies, body={**header, "kind": "MutatingAdmissionPolicy", "spec": spec})
     kube.request("POST", bindings, body={**header, "kind": "MutatingAdmissionPolicyBinding", "spec": bound})
     try:
+        wait_until(
+            lambda: probe_deployment(kube, namespace)["spec"]["revisionHistoryLimit"],
+            lambda length: length == 1,
+            "the policy to count",
+        )
         yield
     finally:
         kube.request("DELETE", f"{bindings}/{name}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e.api.state import Observer, condition, holds, service
+from e2e.api.state import Observer, condition, holds, probe_deployment, service
 from e2e.kube import Kube, KubeError, Object, wait_until
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Switchboard
@@ -62,11 +62,8 @@ def policy(kube: Kube, namespace: str) -> Iterator[None]:
 
 
 def refuses(kube: Kube, namespace: str) -> bool:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "localhost/x:1"}]}}
-    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
-    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe"}, "spec": spec}
     try:
-        kube.request("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", query={"dryRun": "All"}, body=body)
+        probe_deployment(kube, namespace)
     except KubeError as error:
         return "house rule 7" in str(error)
     return False

@@ -16,7 +16,6 @@ NO_EFFECT: tuple[str, ...] = (
     "rollout.readyLatencyMilliseconds",
     "rollout.surgeWaitSeconds",
     "tls",
-    "tracing",
 )
 """Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
 

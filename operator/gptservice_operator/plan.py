@@ -87,10 +87,6 @@ def _is_rolled_out(manifests: Mapping[ChildKey, Manifest], observed: Mapping[Chi
     live = observed.get(child_key(wanted))
     if live is None:
         return True
-    status = section(live.body, "status")
-    return (
-        revisions.key_of_template(section(live.body, "spec", "template"))
-        == revisions.key_of_template(section(wanted, "spec", "template"))
-        and status.get("observedGeneration", 0) >= live.body["metadata"].get("generation", 0)
-        and status.get("updatedReplicas", 0) == status.get("replicas", 0)
-    )
+    running, asked = (section(body, "spec", "template") for body in (live.body, wanted))
+    same = revisions.key_of_template(running) == revisions.key_of_template(asked)
+    return same and replicas.is_of_one_revision(live)

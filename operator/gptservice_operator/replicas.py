@@ -90,11 +90,17 @@ def held(manifest: Manifest, live: Observed | None) -> Manifest:
     spec = manifest.get("spec", {})
     if manifest["kind"] != kinds.DEPLOYMENT.name or live is None or "replicas" not in spec:
         return manifest
-    status, count = section(live.body, "status"), _count(live)
-    two_revisions = status.get("updatedReplicas", 0) != status.get("replicas", 0)
-    if spec["strategy"]["type"] != "Recreate" or not two_revisions or count == 0:
+    count = _count(live)
+    if spec["strategy"]["type"] != "Recreate" or count == 0 or is_of_one_revision(live):
         return manifest
     return {**manifest, "spec": {**spec, "replicas": count}}
+
+
+def is_of_one_revision(live: Observed) -> bool:
+    """Return whether all pods are of the newest revision; numbers of an earlier generation say nothing about that."""
+    status = section(live.body, "status")
+    is_current = status.get("observedGeneration", 0) >= live.body["metadata"].get("generation", 0)
+    return is_current and status.get("updatedReplicas", 0) == status.get("replicas", 0)
 
 
 def _count(live: Observed) -> int:

@@ -99,6 +99,7 @@ def _resolve(
         max_tokens=spec.max_tokens,
         context_length=_first(spec.context_length, entry.context_length if entry is not None else None),
         max_inflight_requests=spec.max_inflight_requests,
+        otlp_endpoint=spec.tracing.otlp_endpoint if spec.tracing is not None else None,
         gpu=gpu,
         requests=requests,
         limits=limits,

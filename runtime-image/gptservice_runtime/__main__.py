@@ -67,6 +67,7 @@ def _add_serve_flags(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(contract.TENSOR_PARALLEL_SIZE_FLAG, type=_positive)
     serving.add_argument(contract.MAX_MODEL_LEN_FLAG, type=_positive)
     serving.add_argument(contract.MAX_TOKENS_FLAG, type=_positive)
+    serving.add_argument(contract.OTLP_ENDPOINT_FLAG)
     serving.add_argument(contract.STARTUP_TIMEOUT_FLAG, type=_positive, required=True, help="seconds")
     serving.add_argument(contract.DRAIN_TIMEOUT_FLAG, type=_not_negative, required=True, help="seconds")
     serving.add_argument(contract.REQUIRE_API_KEY_FLAG, action="store_true", help=f"of {contract.KEYS_DIRECTORY}")
@@ -137,6 +138,7 @@ def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engi
         tensor_parallel_size=options.tensor_parallel_size,
         max_model_len=options.max_model_len,
         max_tokens=max_tokens,
+        otlp_endpoint=options.otlp_endpoint,
         drain_timeout=options.drain_timeout,
         require_api_key=options.require_api_key,
         port=options.engine_port,

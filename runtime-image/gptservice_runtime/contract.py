@@ -26,6 +26,8 @@ MAX_MODEL_LEN_FLAG: Final = "--max-model-len"
 MAX_TOKENS_FLAG: Final = "--max-tokens"
 STARTUP_TIMEOUT_FLAG: Final = "--startup-timeout"
 DRAIN_TIMEOUT_FLAG: Final = "--drain-timeout"
+OTLP_ENDPOINT_FLAG: Final = "--otlp-endpoint"
+"""Where traces of requests are sent; see SERVICE_NAME_ENV."""
 REQUIRE_API_KEY_FLAG: Final = "--require-api-key"
 """Without a value: every request to ENGINE_PORT must show a key of KEYS_DIRECTORY."""
 ENGINE_ARGS_SEPARATOR: Final = "--"
@@ -66,6 +68,8 @@ TERMINATION_MESSAGE_MAX_BYTES: Final = 4096
 # --- environment ----------------------------------------------------------------------------------
 MAX_TOKENS_ENV: Final = "MAX_TOKENS"
 """Cap of generated tokens per request; MAX_TOKENS_FLAG wins where both are given."""
+SERVICE_NAME_ENV: Final = "OTEL_SERVICE_NAME"
+"""OpenTelemetry's own variable: by which name traces are found."""
 
 # --- time, in seconds -----------------------------------------------------------------------------
 DRAIN_GAP_SECONDS: Final = 5

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gptservice_runtime import contract
+from gptservice_runtime import contract, tracing
 
 EXECUTABLE = "vllm"
 """Looked up on PATH."""
@@ -35,6 +35,7 @@ class EngineOptions:
     tensor_parallel_size: int | None
     max_model_len: int | None
     max_tokens: int | None
+    otlp_endpoint: str | None
     drain_timeout: int
     require_api_key: bool
     port: int
@@ -84,10 +85,14 @@ def chosen_arguments(options: EngineOptions) -> list[str]:
         chosen += ["--max-model-len", str(options.max_model_len)]
     if options.max_tokens is not None:
         chosen += ["--override-generation-config", json.dumps({"max_new_tokens": options.max_tokens})]
+    if options.otlp_endpoint is not None:
+        chosen += tracing.arguments(options.otlp_endpoint)
     return chosen
 
 
-def environment(inherited: Mapping[str, str], paths: EnginePaths, metrics_token: str) -> dict[str, str]:
+def environment(
+    inherited: Mapping[str, str], paths: EnginePaths, metrics_token: str, otlp_endpoint: str | None
+) -> dict[str, str]:
     """The inherited variables (the user's among them), then those that a pod of ours cannot do without.
 
     The model is local, the root file system is read-only and the user has no passwd entry: what would look
@@ -96,6 +101,7 @@ def environment(inherited: Mapping[str, str], paths: EnginePaths, metrics_token:
     kept = {name: value for name, value in inherited.items() if name not in _NEVER_PASSED}
     return {
         **_UNLESS_GIVEN,
+        **(tracing.variables(otlp_endpoint, inherited) if otlp_endpoint is not None else {}),
         **kept,
         **_cache_variables(paths.cache_root),
         "HF_HUB_OFFLINE": "1",

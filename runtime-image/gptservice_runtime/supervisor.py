@@ -161,8 +161,9 @@ class _Supervisor:
             ) from error
 
     def _start(self, reaper: child.Reaper) -> child.Child:
-        argv = engine.arguments(self._options.engine_options)
-        environment = engine.environment(self._environment, self._options.engine_paths, self._metrics_token)
+        options, paths = self._options.engine_options, self._options.engine_paths
+        argv = engine.arguments(options)
+        environment = engine.environment(self._environment, paths, self._metrics_token, options.otlp_endpoint)
         _log.info("starting %s", engine.command_line(argv))
         try:
             process = child.start(argv, environment, reaper)

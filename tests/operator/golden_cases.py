@@ -114,6 +114,7 @@ CASES: dict[str, Case] = {
                 "env": [{"name": "NCCL_DEBUG", "value": "WARN"}, {"name": "EMPTY", "value": ""}],
             },
             "scheduling": {"priorityClassName": "serving"},
+            "tracing": {"otlpEndpoint": "http://collector.observability:4317"},
             "startupTimeoutSeconds": 3600,
             "drainTimeoutSeconds": 120,
         }

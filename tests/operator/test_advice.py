@@ -29,7 +29,6 @@ EXAMPLES: dict[str, Body] = {
     "rollout.readyLatencyMilliseconds": {"rollout": {"readyLatencyMilliseconds": 200}},
     "rollout.surgeWaitSeconds": {"rollout": {"surgeWaitSeconds": 0}},
     "tls": {"tls": {"secretName": "s"}},
-    "tracing": {"tracing": {"otlpEndpoint": "http://c:4317"}},
 }
 
 

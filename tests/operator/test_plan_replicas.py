@@ -199,6 +199,13 @@ def test_recreate_with_another_count_waits_for_the_rollout_s_end() -> None:
     assert steps(RECREATED, ended) == ["apply Deployment 3"]
 
 
+def test_recreate_with_another_count_waits_until_the_numbers_are_those_of_the_last_change() -> None:
+    """Just after a change they say that all pods are of one revision, which is the one before."""
+    behind = midway({**FIXED, "replicas": 2}, replicas=2, updated=2, pods=2)
+    behind["metadata"]["generation"] = behind["status"]["observedGeneration"] + 1
+    assert steps(RECREATED, behind) == ["apply Deployment 2"]
+
+
 def test_while_it_waits_nothing_is_written_again() -> None:
     applied = midway({**RECREATED, "replicas": 2}, replicas=2, updated=1, pods=3)
     assert steps(RECREATED, applied) == []

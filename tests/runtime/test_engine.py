@@ -19,6 +19,7 @@ OPTIONS = engine.EngineOptions(
     tensor_parallel_size=None,
     max_model_len=None,
     max_tokens=None,
+    otlp_endpoint=None,
     drain_timeout=60,
     require_api_key=False,
     port=8000,
@@ -91,12 +92,12 @@ def test_the_engine_finds_each_of_them(name: str) -> None:
 
 
 def test_a_user_cannot_know_the_supervisors_token() -> None:
-    environment = engine.environment({engine.METRICS_TOKEN_ENV: "guessed"}, PATHS, TOKEN)
+    environment = engine.environment({engine.METRICS_TOKEN_ENV: "guessed"}, PATHS, TOKEN, None)
     assert environment[engine.METRICS_TOKEN_ENV] == TOKEN
 
 
 def test_a_user_cannot_lead_the_key_check_to_other_keys() -> None:
-    environment = engine.environment({engine.KEYS_DIRECTORY_ENV: "/tmp/mine"}, PATHS, TOKEN)
+    environment = engine.environment({engine.KEYS_DIRECTORY_ENV: "/tmp/mine"}, PATHS, TOKEN, None)
     assert environment[engine.KEYS_DIRECTORY_ENV] == str(PATHS.keys_directory)
 
 
@@ -125,14 +126,14 @@ def test_an_argument_parser_understands_every_combination(
 
 
 def test_the_users_variables_reach_the_engine() -> None:
-    environment = engine.environment({"VLLM_CPU_KVCACHE_SPACE": "1", "PATH": "/bin"}, PATHS, TOKEN)
+    environment = engine.environment({"VLLM_CPU_KVCACHE_SPACE": "1", "PATH": "/bin"}, PATHS, TOKEN, None)
     assert (environment["VLLM_CPU_KVCACHE_SPACE"], environment["PATH"]) == ("1", "/bin")
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, "nobind"), ({"VLLM_CPU_OMP_THREADS_BIND": "0-3"}, "0-3")])
 def test_threads_are_bound_to_no_core_unless_somebody_chose_them(given: dict[str, str], expected: str) -> None:
     """Every pod of a node would choose the same ones."""
-    assert engine.environment(given, PATHS, TOKEN)["VLLM_CPU_OMP_THREADS_BIND"] == expected
+    assert engine.environment(given, PATHS, TOKEN, None)["VLLM_CPU_OMP_THREADS_BIND"] == expected
 
 
 @pytest.mark.parametrize(
@@ -144,19 +145,19 @@ def test_threads_are_bound_to_no_core_unless_somebody_chose_them(given: dict[str
     ],
 )
 def test_a_user_cannot_undo_what_keeps_the_pod_safe(name: str, expected: str | None) -> None:
-    assert engine.environment({name: "0"}, PATHS, TOKEN).get(name) == expected
+    assert engine.environment({name: "0"}, PATHS, TOKEN, None).get(name) == expected
 
 
 @pytest.mark.parametrize(
     "name", ["HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "HF_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"]
 )
 def test_every_cache_is_on_the_declared_volume(name: str) -> None:
-    environment = engine.environment({name: "/somewhere/read-only"}, PATHS, TOKEN)
+    environment = engine.environment({name: "/somewhere/read-only"}, PATHS, TOKEN, None)
     assert Path(environment[name]).is_relative_to(PATHS.cache_root)
 
 
 def test_without_a_passwd_entry_there_is_still_a_user_name() -> None:
-    assert engine.environment({}, PATHS, TOKEN)["LOGNAME"]
+    assert engine.environment({}, PATHS, TOKEN, None)["LOGNAME"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_without_a_passwd_entry_there_is_still_a_user_name() -> None:
 )
 def test_the_engine_can_import_the_middleware(inherited: str, parent: str, expected: str) -> None:
     paths = replace(PATHS, package_parent=Path(parent))
-    assert engine.environment({"PYTHONPATH": inherited}, paths, TOKEN)["PYTHONPATH"] == expected
+    assert engine.environment({"PYTHONPATH": inherited}, paths, TOKEN, None)["PYTHONPATH"] == expected
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,12 @@ class Tracing(ApiModel):
     """Traces of requests."""
 
     otlp_endpoint: Annotated[
-        str, Field(min_length=1, max_length=1024, pattern=r"^(http|https|grpc)://[A-Za-z0-9\[][!-~]*$")
+        str,
+        Field(
+            min_length=1,
+            max_length=1024,
+            pattern=r"^(http|https|grpc)://([A-Za-z0-9][-A-Za-z0-9.]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[!-~]*)?$",
+        ),
     ]
-    """OTLP endpoint, for example http://collector.observability:4317."""
+    """OTLP endpoint, for example http://collector.observability:4317; HTTP is spoken to port 4318 and to a path, else
+    gRPC."""

@@ -115,14 +115,15 @@ def serve_args(resolved: Resolved) -> list[str]:
     args = [contract.SERVE_COMMAND, contract.MODEL_FLAG, resolved.source.path]
     for name in resolved.served_model_names:
         args += [contract.SERVED_MODEL_NAME_FLAG, name]
-    numbers = (
+    values = (
         (contract.TENSOR_PARALLEL_SIZE_FLAG, resolved.gpu.count if resolved.gpu.count > 1 else None),
         (contract.MAX_MODEL_LEN_FLAG, resolved.context_length),
         (contract.MAX_TOKENS_FLAG, resolved.max_tokens),
+        (contract.OTLP_ENDPOINT_FLAG, resolved.otlp_endpoint),
         (contract.STARTUP_TIMEOUT_FLAG, resolved.startup_timeout_seconds),
         (contract.DRAIN_TIMEOUT_FLAG, resolved.drain_timeout_seconds),
     )
-    for flag, value in numbers:
+    for flag, value in values:
         if value is not None:
             args += [flag, str(value)]
     if resolved.api_keys is not None:
@@ -136,6 +137,8 @@ def _env(resolved: Resolved) -> list[dict[str, Any]]:
         env.append({"name": contract.MAX_TOKENS_ENV, "value": str(resolved.max_tokens)})
     if resolved.gpu.count == 0:
         env.append(_NO_GPU)
+    if resolved.otlp_endpoint is not None and contract.SERVICE_NAME_ENV not in {one.name for one in resolved.env}:
+        env.append({"name": contract.SERVICE_NAME_ENV, "value": resolved.name})
     return [*env, *(variable.model_dump(by_alias=True, exclude_none=True) for variable in resolved.env)]
 
 

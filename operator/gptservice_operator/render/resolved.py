@@ -142,6 +142,8 @@ class Resolved:
     max_tokens: int | None
     context_length: int | None
     max_inflight_requests: int | None
+    otlp_endpoint: str | None
+    """Where the engine sends traces; None for nowhere."""
     gpu: ResolvedGpu
     requests: dict[str, str]
     limits: dict[str, str]

@@ -100,7 +100,7 @@ def is_of_one_revision(live: Observed) -> bool:
     """Return whether all pods are of the newest revision; numbers of an earlier generation say nothing about that."""
     status = section(live.body, "status")
     is_current = status.get("observedGeneration", 0) >= live.body["metadata"].get("generation", 0)
-    return is_current and status.get("updatedReplicas", 0) == status.get("replicas", 0)
+    return bool(is_current and status.get("updatedReplicas", 0) == status.get("replicas", 0))
 
 
 def _count(live: Observed) -> int:

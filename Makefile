@@ -116,6 +116,10 @@ cluster-down: $(BOOTSTRAP) ## Remove it: NAME=demo
 bench-api: $(BOOTSTRAP) ## Bytes of the CRDs, that the API server accepts all rules with their bounds, time to parse an object
 	@$(RUN) python -m e2e.bench.bench_api
 
+.PHONY: bench-runtime
+bench-runtime: $(BOOTSTRAP) ## The runtime beside a bare vllm serve: requests/s, time between tokens, start-up, memory
+	@$(RUN) python -m e2e.bench.bench_runtime
+
 .PHONY: bench
 bench: ## The benchmarks there are
 	@ls e2e/bench/bench_*.py 2>/dev/null || echo "no benchmarks yet: they come with the parts that are measured"

@@ -27,6 +27,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # The cluster that a level runs on; the node profile needs all that the api profile needs.
 PROFILES: dict[str, records.Profile] = {"api": "api", "node": "node"}
 NO_TESTS_COLLECTED = 5  # pytest.ExitCode
+# Every worker has a cluster of its own, and takes whole files: their tests may share what they make. On a node, clusters
+# and engines side by side would only slow each other down.
+PARALLEL: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("unit", "wiring", "api"), ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
+)
 # The other family of reports knows no properties of a test.
 _PROPERTIES = ("-o", "junit_family=xunit1")
 INTERRUPTED = 130  # as shells say it
@@ -102,10 +107,17 @@ def run_level(level: str, *, long: bool = False, extra: Sequence[str] = ()) -> O
     marker = f"{level} and {'long' if long else 'not long'}"
     with tempfile.TemporaryDirectory(prefix="gptservice-tests-") as folder:
         report = Path(folder) / "junit.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *_PROPERTIES, *extra]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}", *_PROPERTIES]
+        command += [*workers(level), *extra]
         started = time.monotonic()
         status = run_to_the_end(command)
         return read_outcome(level, status=status, report=report, seconds=time.monotonic() - started, long=long)
+
+
+def workers(level: str) -> tuple[str, ...]:
+    """How many processes a level's tests are spread over, as pytest's arguments."""
+    # A kept cluster is one for all.
+    return () if "E2E_CLUSTER" in os.environ else PARALLEL.get(level, ())
 
 
 def run_to_the_end(command: Sequence[str]) -> int:

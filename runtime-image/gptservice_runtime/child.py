@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from gptservice_runtime.failures import EngineExit
@@ -64,8 +65,9 @@ class Child:
 
     def drain_output(self, timeout: float) -> None:
         """Wait until all output has been passed on; for `timeout` s if a process holds the pipe open."""
+        deadline = time.monotonic() + timeout
         for thread in self._pumps:
-            thread.join(timeout / len(self._pumps))
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _pump(source: int, destination: int, tail: OutputTail) -> None:

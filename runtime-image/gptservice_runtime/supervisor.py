@@ -35,7 +35,8 @@ _ABANDON_SECONDS = 2.0
 """Grace for an engine that is stopped before it has served: nothing can be lost."""
 KILL_MARGIN_SECONDS = 5.0
 """Beyond the drain time-out, before the engine is killed; after GRACE_MARGIN_SECONDS the kubelet kills us."""
-LAST_OUTPUT_SECONDS = 0.5
+LAST_OUTPUT_SECONDS = 1.5
+"""For the threads that pass output on: on a busy node they may come to the last lines late."""
 
 
 @dataclass(frozen=True, kw_only=True)

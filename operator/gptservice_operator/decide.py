@@ -53,6 +53,7 @@ def decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind] = f
         revisions.catalogue(snapshot.models, current),
         config,
         companions.Seen(snapshot.children, served),
+        kept=current is not None,
     )
     if isinstance(resolved, Refusal):
         return Decision(resolved=resolved)

@@ -143,6 +143,7 @@ class Resolved:
     context_length: int | None
     max_inflight_requests: int | None
     gpu: ResolvedGpu
+    tensor_parallel_size: int
     requests: dict[str, str]
     limits: dict[str, str]
     image: str

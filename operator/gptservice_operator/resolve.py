@@ -57,8 +57,8 @@ def resolve(
         models: the catalogue entries that it may refer to, by name.
         config: the operator's configuration.
         seen: what there is in the cluster.
-        kept: whether the revision is kept. Then its engine need not be the one that this operator knows, and has read
-            its arguments itself.
+        kept: whether the revision is kept or runs. Then its engine need not be the one that this operator knows, and
+            has read its arguments itself.
     """
     try:
         return _resolve(body, spec, models, config, seen, kept)
@@ -81,11 +81,7 @@ def _resolve(
     _refuse(reserved.refused_env([variable.name for variable in env]))
     requests, limits = sizing.resources(spec.resources, config)
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
-    context_length = spec.context_length or (entry.context_length if entry is not None else None)
-    image = spec.engine.image if spec.engine is not None else None
-    fields = engine_arguments.Fields(gpu_count=gpu.count, context_length=context_length, max_tokens=spec.max_tokens)
-    vllm_version = None if kept or image is not None else config.runtime_vllm_version
-    arguments = _engine_arguments(spec, entry, fields, vllm_version)
+    arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
     return Resolved(
         namespace=metadata["namespace"],
@@ -99,13 +95,13 @@ def _resolve(
         guaranteed_replicas=spec.guaranteed_replicas,
         rollout=_rollout(spec),
         max_tokens=spec.max_tokens,
-        context_length=context_length,
+        context_length=_context_length(spec, entry),
         max_inflight_requests=spec.max_inflight_requests,
         gpu=gpu,
         requests=requests,
         limits=limits,
         tensor_parallel_size=arguments.tensor_parallel_size,
-        image=image or config.runtime_image,
+        image=(spec.engine and spec.engine.image) or config.runtime_image,
         image_pull_policy=config.runtime_image_pull_policy,
         engine_args=arguments.args,
         env=env,
@@ -235,16 +231,24 @@ def _served_model_names(name: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSp
     return tuple(dict.fromkeys(chosen or (str(spec.model_ref or spec.model), name)))
 
 
+def _context_length(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> int | None:
+    return spec.context_length or (entry.context_length if entry is not None else None)
+
+
 def _engine_arguments(
-    spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, fields: engine_arguments.Fields, vllm_version: str | None
+    spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, gpus: int, vllm_version: str | None
 ) -> engine_arguments.EngineArguments:
     engines = (
         (f"GPTModel {_model_name(spec)}: spec.engine.args", entry.engine if entry is not None else None),
         ("spec.engine.args", spec.engine),
     )
     lists = {field: engine.args or () for field, engine in engines if engine is not None}
+    foreign = spec.engine is not None and spec.engine.image is not None
+    fields = engine_arguments.Fields(
+        gpu_count=gpus, context_length=_context_length(spec, entry), max_tokens=spec.max_tokens
+    )
     try:
-        return engine_arguments.decide(lists, fields, vllm_version=vllm_version)
+        return engine_arguments.decide(lists, fields, vllm_version=None if foreign else vllm_version)
     except engine_arguments.RefusedError as error:
         raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, str(error)) from error
 

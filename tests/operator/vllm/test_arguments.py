@@ -71,7 +71,7 @@ def test_a_nested_key_may_stand_anywhere_and_counts_last() -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        pytest.param(["--max-modl-len=1"], "[0] unrecognized argument: --max-modl-len; did you mean --max-model-", id="typo"),
+        pytest.param(["--dtipe=1"], "[0] unrecognized argument: --dtipe; did you mean --dtype?", id="a typo"),
         pytest.param(["--zzz"], "[0] unrecognized argument: --zzz", id="nothing like it"),
         pytest.param(["--Dtype=auto"], "[0] unrecognized argument: --Dtype; did you mean --dtype?", id="capitals"),
         pytest.param(["--max=1"], "[0] ambiguous option: --max=1 could match --max-", id="a beginning of several"),

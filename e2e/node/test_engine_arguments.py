@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ GOOD: tuple[Args, ...] = (
     ("-O", "2"),
     ("-O=0", "--compilation-config", '{"mode": 3}'),
     ("--cudagraph-capture-sizes", "1", "2", "4", "--seed=1"),
-    ("--kv-transfer-config", '{"kv_connector": "X", "kv_connector_extra_config": {"cpu_bytes": 80m}}'),
+    ("--kv-transfer-config", '{"kv_connector_extra_config": {"cpu_bytes": 80m}}'),
     ("-cc.mode", "3", "--compilation_config.custom_ops+=none,+rms_norm", "--compilation-config.cudagraph_mode=NONE"),
     ("--override-generation-config.temperature", "0.5", "--override-generation-config.stop+", "a,b"),
     ("--override-generation-config", '{"temperature": 0.5}'),
@@ -84,6 +84,15 @@ BAD: tuple[tuple[Args, str], ...] = (
     (("-O", "x"), "[0]: unrecognized argument: -O"),
     (("--omni",), "[0]: unrecognized argument: --omni"),
 )
+
+GENERATION: tuple[tuple[Args, dict[str, Any]], ...] = (
+    ((), {}),
+    (("--override-generation-config.temperature", "0.5"), {"temperature": 0.5}),
+    (("--override-generation-config.max_new_tokens=9999",), {}),
+    (("--override-gen.max_new_tokens=9999",), {}),
+    (("--override-generation-config", '{"max_new_tokens": 9999, "temperature": 0.5}'), {}),
+)
+"""What a user can try beside maxTokens, and what is left of it beside the cap."""
 
 VALUES = (
     "1", "-1", "1.5", "-1.5", "1K", "1.5K", "auto", "", "text", '{"a": 80m}', "a b", "--", "--x y", "-O3", "a.b",
@@ -166,15 +175,16 @@ def rendered() -> Iterator[Args]:
         yield from (command_line(args, **dict(zip(chosen, fields, strict=True))) for args in before)
 
 
-Says = Callable[[Args], "str | None"]
+Asked = Mapping[Args, environment.Verdict]
 
 
 @pytest.fixture(scope="module")
-def vllm_says() -> Says:
-    """Against the command line of `vllm`, in its own words; asked once, since it takes seconds to be imported."""
+def vllm() -> Asked:
+    """What vLLM says of command lines; asked once for all, since it takes seconds to be imported."""
     lists = [*GOOD, *(args for args, _ in BAD), *(args for _, args in tried())]
-    vectors = [*dict.fromkeys([*map(command_line, lists), *rendered()])]
-    return dict(zip(vectors, environment.verdicts(vectors), strict=True)).__getitem__
+    capped = (command_line(args, max_tokens=256) for args, _ in GENERATION)
+    vectors = [*dict.fromkeys([*map(command_line, lists), *rendered(), *capped])]
+    return dict(zip(vectors, environment.verdicts(vectors), strict=True))
 
 
 def test_the_committed_schema_is_that_of_the_pinned_vllm() -> None:
@@ -182,35 +192,40 @@ def test_the_committed_schema_is_that_of_the_pinned_vllm() -> None:
     assert environment.schema() == committed, "run `make engine-arguments` and commit what it wrote"
 
 
-def test_nothing_that_vllm_takes_is_refused(vllm_says: Says) -> None:
+def test_nothing_that_vllm_takes_is_refused(vllm: Asked) -> None:
     assert [
         f"{args}: {told}"
         for _, args in tried()
-        if vllm_says(command_line(args)) is None
+        if vllm[command_line(args)].said is None
         and (told := refused(args)) is not None
         and not (is_reserved(args) or takes_a_flag_of_ours(args))
     ] == []
 
 
-def test_what_vllm_refuses_is_refused_but_for_what_it_reads_by_functions_of_its_own(vllm_says: Says) -> None:
+def test_what_vllm_refuses_is_refused_but_for_what_it_reads_by_functions_of_its_own(vllm: Asked) -> None:
     elsewhere = READ_BY_VLLM_ALONE | configurations()
     assert [
         f"{args}: {said}"
         for flag, args in tried()
-        if flag not in elsewhere and (said := vllm_says(command_line(args))) is not None and refused(args) is None
+        if flag not in elsewhere and (said := vllm[command_line(args)].said) is not None and refused(args) is None
     ] == []
 
 
 @pytest.mark.parametrize("args", GOOD, ids=" ".join)
-def test_usual_arguments_are_taken_by_both(args: Args, vllm_says: Says) -> None:
-    assert (vllm_says(command_line(args)), refused(args)) == (None, None)
+def test_usual_arguments_are_taken_by_both(args: Args, vllm: Asked) -> None:
+    assert (vllm[command_line(args)].said, refused(args)) == (None, None)
 
 
 @pytest.mark.parametrize(("args", "told"), BAD, ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
-def test_wrong_ones_are_refused_by_both_and_told(args: Args, told: str, vllm_says: Says) -> None:
-    assert vllm_says(command_line(args)) is not None
+def test_wrong_ones_are_refused_by_both_and_told(args: Args, told: str, vllm: Asked) -> None:
+    assert vllm[command_line(args)].said is not None
     assert told in (refused(args) or "nothing")
 
 
-def test_vllm_takes_whatever_the_runtime_adds(vllm_says: Says) -> None:
-    assert [(vector, said) for vector in rendered() if (said := vllm_says(vector)) is not None] == []
+def test_vllm_takes_whatever_the_runtime_adds(vllm: Asked) -> None:
+    assert [(vector, said) for vector in rendered() if (said := vllm[vector].said) is not None] == []
+
+
+@pytest.mark.parametrize(("args", "left"), GENERATION, ids=lambda value: " ".join(value) or "nothing")
+def test_the_cap_of_tokens_wins_whatever_the_arguments_say(args: Args, left: dict[str, Any], vllm: Asked) -> None:
+    assert vllm[command_line(args, max_tokens=256)].generation == {**left, "max_new_tokens": 256}

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from e2e.cluster import paths
 from e2e.cluster.images import base, store, vllm
@@ -32,11 +33,19 @@ def schema() -> str:
     return run("-m", "gptservice_runtime.engine_schema", what="reading vLLM's arguments")
 
 
-def verdicts(vectors: Sequence[Sequence[str]]) -> list[str | None]:
-    """What vLLM's parser says against each argument vector of `vllm serve`; None where it takes it."""
+class Verdict(NamedTuple):
+    """What vLLM's parser makes of an argument vector."""
+
+    said: str | None
+    """Its words against it; None where it takes it."""
+    generation: dict[str, Any] | None
+    """Value of `--override-generation-config`."""
+
+
+def verdicts(vectors: Sequence[Sequence[str]]) -> list[Verdict]:
+    """What vLLM's parser makes of argument vectors that begin with `serve`."""
     told = run(VERDICTS, what="asking vLLM's parser", stdin=json.dumps([[*vector] for vector in vectors]))
-    answers: list[str | None] = json.loads(told)
-    return answers
+    return [Verdict(*pair) for pair in json.loads(told)]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Runs with vLLM's Python packages: for each list of arguments on standard input, what its parser says against it.
 
-Input and output are JSON: a list of argument vectors as of `vllm serve`; a list of messages, null where it takes them.
+Input and output are JSON: a list of argument vectors that begin with `serve`; for each a pair, the message (null where it
+takes them) and the generation configuration that they come to.
 """
 
 import argparse
@@ -22,16 +23,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _verdict(parser: argparse.ArgumentParser, argv: list[str]) -> str | None:
+def _verdict(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[str | None, Any]:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            parser.parse_args(argv)
+            return None, parser.parse_args(argv).override_generation_config
     except SystemExit as end:
-        return said.getvalue() if end.code else "it prints its help and ends"
+        return said.getvalue() if end.code else "it prints its help and ends", None
     except Exception as error:  # it ends any engine, whatever it is
-        return f"{type(error).__name__}: {error}"
-    return None
+        return f"{type(error).__name__}: {error}", None
 
 
 def main() -> None:

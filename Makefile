@@ -79,6 +79,10 @@ generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the chart's
 	@$(RUN) python -m gptservice_operator.api.reference docs/api.md
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp crds/*.yaml $(CHART)/files/crds/
 
+.PHONY: engine-arguments
+engine-arguments: $(BOOTSTRAP) ## Write what the pinned vLLM's argument parser takes, for operator and image (6.6 GB of packages)
+	@$(RUN) python -m e2e.vllm.environment
+
 .PHONY: verify
 verify: generate lint type ## What a reviewer runs: generated files are current, lint, types, layers
 	@git diff --exit-code -- crds charts docs/api.md || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }

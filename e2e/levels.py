@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The cluster that a level runs on; the node profile needs all that the api profile needs.
 PROFILES: dict[str, records.Profile] = {"api": "api", "node": "node"}
 NO_TESTS_COLLECTED = 5  # pytest.ExitCode
-# Every worker has a cluster of its own, and takes whole files: their tests may share what they make. On a node, clusters
-# and engines side by side would only slow each other down.
+# Every worker has a cluster of its own, and takes whole files: their tests may share what they make. On a node,
+# clusters and engines side by side would only slow each other down.
 PARALLEL: dict[str, tuple[str, ...]] = dict.fromkeys(
     ("unit", "wiring", "api"), ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
 )

@@ -170,3 +170,20 @@ def test_parallelism_that_does_not_fit_the_gpus_is_refused(
     found = observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidEngineArgument"), "to be refused")
     assert "spec.engine.args" in condition(found, "Accepted")["message"]
     assert observer.children() == {}
+
+
+def test_an_argument_that_vllm_does_not_know_is_refused_before_there_is_a_pod(
+    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    kube.apply(service(engine={"args": ["--seed=1", "--max-modl-len=1"]}), namespace)
+    found = observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidEngineArgument"), "to be refused")
+    assert "spec.engine.args[1]: " in condition(found, "Accepted")["message"]
+    assert "did you mean --max-model-len?" in condition(found, "Accepted")["message"]
+    assert observer.children() == {}
+    kube.apply(service(engine={"args": ["--seed=1"]}), namespace)
+    observer.wait_ready()
+    before = observer.versions()
+    kube.apply(service(engine={"args": ["--seed=one"]}), namespace)
+    observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidEngineArgument"), "to be refused again")
+    changed = {key for key, version in observer.versions().items() if before[key] != version}
+    assert changed == {"GPTService/gpt"}

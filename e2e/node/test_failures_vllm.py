@@ -30,7 +30,7 @@ def on_vllm(name: str, *args: str, **spec: Any) -> Object:
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        pytest.param("--no-such-flag", "unrecognized arguments: --no-such-flag", id="unknown"),
+        pytest.param("--max-modl-len=9", "--max-modl-len=9; did you mean --max-model-len?", id="unknown"),
         pytest.param("--max-num-seqs=many", "many", id="not-a-number"),
         pytest.param("--max-num-seqs=0", "max_num_seqs", id="out-of-range"),
     ],
@@ -44,9 +44,12 @@ def test_a_refused_argument_is_told_in_vllms_words(
     namespace: str,
     observer: Observer,
 ) -> None:
+    """With an image of its own, so that the operator does not refuse it before vLLM can."""
     name = f"refused-{request.node.callspec.id}"
     release.use(VLLM)
-    kube.apply(on_vllm(name, argument), namespace)
+    body = on_vllm(name, argument)
+    body["spec"]["engine"]["image"] = VLLM["image"]
+    kube.apply(body, namespace)
     told = observer.wait(
         lambda o: holds(o, "Ready", "False", "InvalidEngineArgument"), "to be refused", name, timeout=START_SECONDS
     )

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gptservice_runtime import contract
+
 from .api.words import DNS_LABEL, QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
@@ -30,6 +32,8 @@ class Config:
     """Runtime image of pods whose service names none."""
     runtime_image_pull_policy: str = "IfNotPresent"
     """Kubernetes' imagePullPolicy of the runtime image."""
+    runtime_vllm_version: str = contract.VLLM_VERSION
+    """Version of vLLM in the runtime image. Engine arguments are checked in advance only for the operator's own."""
     runtime_cpu: str = "1"
     """CPU request of a replica that asks for nothing itself."""
     runtime_memory: str = "8Gi"

@@ -55,6 +55,7 @@ def decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind] = f
         revisions.catalogue(snapshot.models, current),
         config,
         companions.Seen(snapshot.children, served),
+        kept=current is not None or _running_key(snapshot) == revisions.key(service),
     )
     if isinstance(resolved, Refusal):
         return Decision(resolved=resolved, stop=stop)
@@ -88,6 +89,11 @@ def _deployment(snapshot: Snapshot) -> Observed | None:
     metadata = snapshot.service["metadata"]
     found = snapshot.children.get((kinds.DEPLOYMENT.name, names.deployment(metadata["name"])))
     return found if found is not None and found.controller_uid == metadata["uid"] else None
+
+
+def _running_key(snapshot: Snapshot) -> str | None:
+    live = _deployment(snapshot)
+    return revisions.key_of_template(section(live.body, "spec", "template")) if live is not None else None
 
 
 def _recovered(resolved: Resolved, fresh: Mapping[str, Any], snapshot: Snapshot) -> dict[str, Any] | None:

@@ -1,14 +1,16 @@
 """Engine arguments and environment variables that belong to the operator, each with its reason."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-_ENGINE_ARGS: dict[str, str] = {
+from .vllm.arguments import spelled
+from .vllm.schema import Schema
+
+ENGINE_ARGS: dict[str, str] = {
     "api-key": "keys are set by the service, never in arguments, which anybody can read",
     "api-server-count": "the pod's own limits and probes count on one API server",
     "config": "a file could set every other reserved argument",
     "enable-ssl-refresh": "certificates are watched by the runtime",
-    "grpc": "the Service speaks HTTP",
+    "help": "the engine would print its help and end",
     "headless": "a pod without an API server never becomes ready",
     "host": "the runtime listens where the Service and the probes look",
     "middleware": "the runtime's own middleware goes there",
@@ -19,14 +21,13 @@ _ENGINE_ARGS: dict[str, str] = {
     "shutdown-timeout": "use spec.drainTimeoutSeconds",
     "uds": "the Service speaks TCP",
 }
-_ENGINE_ARG_PREFIXES: dict[str, str] = {
+"""By the flag's name: what to do instead, or why not."""
+ENGINE_ARG_PREFIXES: dict[str, str] = {
     "data-parallel": "replicas are pods: use spec.replicas",
+    "grpc": "the Service speaks HTTP",
     "ssl-": "TLS is set by the service",
 }
-_ENGINE_ARG_ALIASES: dict[str, str] = {
-    "-asc": _ENGINE_ARGS["api-server-count"],
-    "-dp": _ENGINE_ARG_PREFIXES["data-parallel"],
-}
+"""By the beginning of the names of flags, in any version of vLLM."""
 _ENV: dict[str, str] = {
     "HOME": "the root file system is read-only; the runtime sets it",
     "MAX_TOKENS": "use spec.maxTokens",
@@ -53,68 +54,26 @@ _ENV_ALLOWED = frozenset(
 )
 
 
-def refused_args(args: Sequence[str], field: str) -> Iterator[str]:
-    """Yield a sentence for each reserved argument in the list at ``field``.
+def reserved_args(args: Sequence[str], field: str, schema: Schema) -> Mapping[str, str]:
+    """Return a sentence for each reserved argument in the list at ``field``, by the argument's place.
 
-    As vLLM's parser does, this takes ``--some_flag`` for ``--some-flag``, ``--no-flag`` for ``--flag``, an unambiguous
-    beginning for the whole flag, and the short aliases.
+    Whatever an engine could take for a reserved flag is one, whether it is the engine of that schema or another.
     """
+    found: dict[str, str] = {}
     for position, arg in enumerate(args):
-        if not arg.startswith("-") or arg.strip("-") == "":
-            continue
-        written = arg.partition("=")[0]
-        why = _why_reserved(written.partition(".")[0].replace("_", "-").lower())
-        if why is not None:
-            yield f"{field}[{position}]: {written} is reserved: {why}"
+        written = spelled(arg).partition("=")[0].partition(".")[0].lower()
+        if written.strip("-") and written.startswith("-"):
+            reasons = (_why_reserved(flag) for flag in sorted(schema.meant(written) or {written}))
+            if (why := next((why for why in reasons if why is not None), None)) is not None:
+                where = f"{field}[{position}]"
+                found[where] = f"{where}: {arg.partition('=')[0]} is reserved: {why}"
+    return found
 
 
 def _why_reserved(flag: str) -> str | None:
-    if not flag.startswith("--"):
-        return next((why for alias, why in _ENGINE_ARG_ALIASES.items() if flag.startswith(alias)), None)
-    name = flag[2:].removeprefix("no-")
-    for reserved, why in _ENGINE_ARGS.items():
-        if reserved.startswith(name):
-            return why
-    for prefix, why in _ENGINE_ARG_PREFIXES.items():
-        if name.startswith(prefix) or prefix.startswith(name):
-            return why
-    return None
-
-
-_PARALLEL_FLAGS = {
-    "--tensor-parallel-size": "tp", "-tp": "tp", "--pipeline-parallel-size": "pp", "-pp": "pp",
-}  # fmt: skip
-_SHORTEST_PARALLEL_FLAG = len("--te")
-
-
-def parallel_conflict(args: Sequence[str], gpus: int) -> str | None:
-    """Return what is wrong with the parallelism that the arguments ask for; None if it uses exactly the GPUs there are.
-
-    On the CPU (``gpus`` 0) any parallelism is taken.
-    """
-    sizes = {"tp": str(gpus), "pp": "1"}
-    given = [(position, kind) for position, arg in enumerate(args) if (kind := _parallel_kind(arg)) is not None]
-    for position, kind in given:
-        _, separator, value = args[position].partition("=")
-        sizes[kind] = value if separator else next(iter(args[position + 1 : position + 2]), "")
-    if not given or gpus == 0:
-        return None
-    written = f"tensor parallel size {sizes['tp']!r}, pipeline parallel size {sizes['pp']!r}"
-    if not all(re.fullmatch("[1-9][0-9]{0,3}", size) for size in sizes.values()):
-        return f"{written}: both must be whole numbers"
-    if int(sizes["tp"]) * int(sizes["pp"]) != gpus:
-        return f"{written}: their product must be gpu.count, which is {gpus}; without the arguments it is"
-    return None
-
-
-def _parallel_kind(arg: str) -> str | None:
-    written = arg.partition("=")[0]
-    if not written.startswith("--"):
-        return _PARALLEL_FLAGS.get(written)
-    flag = written.replace("_", "-").lower()
-    if len(flag) < _SHORTEST_PARALLEL_FLAG:
-        return None
-    return next((kind for known, kind in _PARALLEL_FLAGS.items() if known.startswith(flag)), None)
+    name = flag.lstrip("-").removeprefix("no-")
+    families = (why for prefix, why in ENGINE_ARG_PREFIXES.items() if name.startswith(prefix))
+    return ENGINE_ARGS.get(name) or next(families, None)
 
 
 def refused_env(env: Sequence[str]) -> Iterator[str]:

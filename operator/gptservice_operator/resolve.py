@@ -1,18 +1,17 @@
 """From a GPTService, the catalogue and the configuration to decided values, or to a refusal with its reason."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import advice, companions, names, reserved, revisions
+from . import advice, companions, engine_arguments, names, reserved, revisions, sizing
 from .api import conditions, v1
 from .api.access import Auth
 from .api.body import section
 from .api.conditions import Reason
-from .api.engine import Gpu, Resources
 from .api.exposure import ServiceSpec
 from .api.rollout import is_zero
 from .api.scheduling import Scheduling
@@ -25,16 +24,12 @@ from .render.resolved import (
     PodDetails,
     Refusal,
     Resolved,
-    ResolvedGpu,
     ResolvedRollout,
     Source,
 )
 
-DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 DEFAULT_PORT = 80
 SERVED_SCHEMES = ("pvc://", "file://")
-
-T = TypeVar("T")
 
 
 class RefusedError(Exception):
@@ -51,6 +46,8 @@ def resolve(
     models: Mapping[str, Mapping[str, Any]],
     config: Config,
     seen: companions.Seen = companions.NOTHING_SEEN,
+    *,
+    kept: bool = False,
 ) -> Resolved | Refusal:
     """Apply the precedence service > catalogue > configuration > built in.
 
@@ -60,9 +57,11 @@ def resolve(
         models: the catalogue entries that it may refer to, by name.
         config: the operator's configuration.
         seen: what there is in the cluster.
+        kept: whether the revision is kept or runs. Then its engine need not be the one that this operator knows, and
+            has read its arguments itself.
     """
     try:
-        return _resolve(body, spec, models, config, seen)
+        return _resolve(body, spec, models, config, seen, kept)
     except RefusedError as refused:
         return refused.refusal
 
@@ -73,17 +72,16 @@ def _resolve(
     models: Mapping[str, Mapping[str, Any]],
     config: Config,
     seen: companions.Seen,
+    kept: bool,
 ) -> Resolved:
     metadata = body["metadata"]
     entry = _catalogue_entry(spec, models)
     uri = entry.uri if entry is not None else str(spec.model)
     env = tuple(spec.engine.env or ()) if spec.engine else ()
-    args = _engine_args(spec, entry)
     _refuse(reserved.refused_env([variable.name for variable in env]))
-    requests, limits = _resources(spec.resources, config)
-    gpu = _gpu(spec.gpu, entry.gpu if entry is not None else None)
-    if (conflict := reserved.parallel_conflict(args, gpu.count)) is not None:
-        raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, f"spec.engine.args: {conflict}")
+    requests, limits = sizing.resources(spec.resources, config)
+    gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
+    arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
     return Resolved(
         namespace=metadata["namespace"],
@@ -97,15 +95,16 @@ def _resolve(
         guaranteed_replicas=spec.guaranteed_replicas,
         rollout=_rollout(spec),
         max_tokens=spec.max_tokens,
-        context_length=_first(spec.context_length, entry.context_length if entry is not None else None),
+        context_length=_context_length(spec, entry),
         max_inflight_requests=spec.max_inflight_requests,
         otlp_endpoint=spec.tracing.otlp_endpoint if spec.tracing is not None else None,
         gpu=gpu,
         requests=requests,
         limits=limits,
+        tensor_parallel_size=arguments.tensor_parallel_size,
         image=(spec.engine and spec.engine.image) or config.runtime_image,
         image_pull_policy=config.runtime_image_pull_policy,
-        engine_args=args,
+        engine_args=arguments.args,
         env=env,
         scheduling=spec.scheduling or Scheduling(),
         pod=_pod_details(metadata["name"], spec),
@@ -115,7 +114,7 @@ def _resolve(
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
-        warnings=(*_warnings(body, spec, models), *beside.warnings),
+        warnings=(*_warnings(body, spec, models), *beside.warnings, *arguments.warnings),
     )
 
 
@@ -233,39 +232,28 @@ def _served_model_names(name: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSp
     return tuple(dict.fromkeys(chosen or (str(spec.model_ref or spec.model), name)))
 
 
-def _engine_args(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> tuple[str, ...]:
-    catalogue: Sequence[str] = (entry.engine.args or ()) if entry is not None and entry.engine is not None else ()
-    own: Sequence[str] = (spec.engine.args or ()) if spec.engine is not None else ()
-    _refuse(reserved.refused_args(catalogue, f"GPTModel {_model_name(spec)}: spec.engine.args"))
-    _refuse(reserved.refused_args(own, "spec.engine.args"))
-    return (*catalogue, *own)
+def _context_length(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> int | None:
+    return spec.context_length or (entry.context_length if entry is not None else None)
+
+
+def _engine_arguments(
+    spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, gpus: int, vllm_version: str | None
+) -> engine_arguments.EngineArguments:
+    engines = (
+        (f"GPTModel {_model_name(spec)}: spec.engine.args", entry.engine if entry is not None else None),
+        ("spec.engine.args", spec.engine),
+    )
+    lists = {field: engine.args or () for field, engine in engines if engine is not None}
+    foreign = spec.engine is not None and spec.engine.image is not None
+    fields = engine_arguments.Fields(
+        gpu_count=gpus, context_length=_context_length(spec, entry), max_tokens=spec.max_tokens
+    )
+    try:
+        return engine_arguments.decide(lists, fields, vllm_version=None if foreign else vllm_version)
+    except engine_arguments.RefusedError as error:
+        raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, str(error)) from error
 
 
 def _refuse(problems: Iterable[str]) -> None:
     if listed := list(problems):
         raise RefusedError(conditions.INVALID_SPEC, "; ".join(listed))
-
-
-def _gpu(own: Gpu | None, catalogue: Gpu | None) -> ResolvedGpu:
-    layers = [layer for layer in (own, catalogue) if layer is not None]
-    count = _first(*(layer.count for layer in layers))
-    return ResolvedGpu(
-        count=1 if count is None else count,
-        resource_name=_first(*(layer.resource_name for layer in layers)) or DEFAULT_GPU_RESOURCE,
-        product=_first(*(layer.product for layer in layers)),
-    )
-
-
-def _resources(own: Resources | None, config: Config) -> tuple[dict[str, str], dict[str, str]]:
-    """Return requests and limits: CPU and memory are always requested, memory is always limited."""
-    requests = {name: str(value) for name, value in ((own and own.requests) or {}).items()}
-    limits = {name: str(value) for name, value in ((own and own.limits) or {}).items()}
-    requests.setdefault("cpu", limits.get("cpu", config.runtime_cpu))
-    memory = requests.get("memory") or limits.get("memory") or config.runtime_memory
-    requests["memory"] = memory
-    limits.setdefault("memory", memory)
-    return requests, limits
-
-
-def _first(*values: T | None) -> T | None:
-    return next((value for value in values if value is not None), None)

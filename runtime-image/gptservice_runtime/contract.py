@@ -32,6 +32,12 @@ REQUIRE_API_KEY_FLAG: Final = "--require-api-key"
 """Without a value: every request to ENGINE_PORT must show a key of KEYS_DIRECTORY."""
 ENGINE_ARGS_SEPARATOR: Final = "--"
 
+# --- the bundled engine ----------------------------------------------------------------------------
+VLLM_VERSION: Final = "0.32.0"
+"""Of the runtime images as their Containerfiles make them."""
+ENGINE_SCHEMA_FILE: Final = "engine_arguments.json"
+"""Beside this module: what that version's argument parser takes, written by ``make engine-arguments``."""
+
 # --- ports ----------------------------------------------------------------------------------------
 ENGINE_PORT: Final = 8000
 """The OpenAI API, spoken by the engine itself."""

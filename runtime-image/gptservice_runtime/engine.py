@@ -62,7 +62,8 @@ class EnginePaths:
 def arguments(options: EngineOptions) -> list[str]:
     """Argument vector, program name included.
 
-    The user's arguments come first: in argparse the last value of an option wins, and ours are promises.
+    The user's arguments come first: in argparse the last value of an option wins, and ours are promises. The cap of
+    tokens is a single key, which vLLM lays over the user's other keys: a whole value would lose to any of them.
     """
     return [
         *(EXECUTABLE, "serve", str(options.model)),
@@ -84,7 +85,7 @@ def chosen_arguments(options: EngineOptions) -> list[str]:
     if options.max_model_len is not None:
         chosen += ["--max-model-len", str(options.max_model_len)]
     if options.max_tokens is not None:
-        chosen += ["--override-generation-config", json.dumps({"max_new_tokens": options.max_tokens})]
+        chosen += ["--override-generation-config.max_new_tokens", str(options.max_tokens)]
     if options.otlp_endpoint is not None:
         chosen += tracing.arguments(options.otlp_endpoint)
     return chosen

@@ -1,5 +1,6 @@
 """Why the engine ended, as far as its exit status, its last lines and the cgroup's counter can tell. Pure."""
 
+import difflib
 import re
 import signal
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ _LAST_LINES: Final = 12
 _LINE_CHARACTERS: Final = 400
 """vLLM lists every supported architecture on one line."""
 _ARGPARSE_ERROR = re.compile(r"^\S.*?: error: (?P<error>.+)$")
+_UNRECOGNIZED = re.compile(r"^unrecognized arguments: (?P<name>-[^\s=.]+)")
 _VALIDATION_ERROR = re.compile(r"validation errors? for \w+$")
 _VALIDATION_DETAIL = re.compile(r"^\s*(?:Value error, )?(?P<error>.+?)(?: \[type=.*)?$")
 _FIELD = re.compile(r"^[\w.]+$")
@@ -56,6 +58,8 @@ class Evidence:
     phase: contract.Phase
     arguments: Sequence[str]
     """Those of the engine's arguments that came from the user's spec."""
+    flags: Sequence[str]
+    """Names that the engine takes, as far as the image says."""
     last_output: str
     oom_kills: int
     """Processes of this container that the kernel killed for memory since the engine started."""
@@ -107,8 +111,16 @@ def _refused(evidence: Evidence) -> _Cause | None:
         return None
     for line in reversed(evidence.lines):
         if (match := _ARGPARSE_ERROR.match(line)) is not None:
-            return contract.REASON_INVALID_ENGINE_ARGUMENT, f"vllm refused its arguments: {match['error']}"
+            what = f"vllm refused its arguments: {match['error']}{_nearest(match['error'], evidence.flags)}"
+            return contract.REASON_INVALID_ENGINE_ARGUMENT, what
     return None
+
+
+def _nearest(error: str, flags: Sequence[str]) -> str:
+    if (match := _UNRECOGNIZED.match(error)) is None:
+        return ""
+    near = difflib.get_close_matches(match["name"], flags, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _failed(evidence: Evidence) -> _Cause:

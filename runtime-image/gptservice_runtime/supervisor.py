@@ -17,6 +17,7 @@ from gptservice_runtime import (
     contract,
     control,
     engine,
+    engine_schema,
     failures,
     keys,
     metrics,
@@ -267,6 +268,7 @@ class _Supervisor:
             ended=process.ended.result(),
             phase=self._state.phase,
             arguments=engine.chosen_arguments(self._options.engine_options),
+            flags=engine_schema.names(engine_schema.path()),
             last_output=process.tail.text(),
             oom_kills=self._oom_kills(),
         )

@@ -49,7 +49,7 @@ UNSCALED = replace(scaled(2, replicas=2, updatedReplicas=2, readyReplicas=2, ava
 ROLLING = facts(live=deployment(replicas=4, updatedReplicas=1, readyReplicas=3), pods=[LOADING])
 FAILING = facts(live=deployment(replicas=4, updatedReplicas=1, readyReplicas=3), pods=[CRASHED])
 QUOTA = facts(failure=cause(conditions.QUOTA_EXCEEDED, "pods of the service exceed the quota"))
-REFUSED = facts({"engine": {"args": ["--port=1"]}})
+REFUSED = facts({"engine": {"env": [{"name": "HOME", "value": "/"}]}})
 STOPPED = facts({"replicas": 0}, live=deployment(replicas=0))
 
 TESTDATA: dict[str, Body] = {

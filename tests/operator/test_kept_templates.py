@@ -16,6 +16,8 @@ from gptservice_operator.render import pod
 from gptservice_operator.render.resolved import Resolved
 from gptservice_operator.revisions import HISTORY
 from gptservice_operator.store import Store
+from gptservice_operator.vllm import schema
+from gptservice_runtime import contract
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body
 from tests.operator.test_reconcile import CHILDREN, KEY, STATUS, World, others, settled
@@ -180,6 +182,22 @@ class TestUpgrade:
         world.see(lost="Deployment")
         assert await world.run_pass() == ["Deployment", STATUS]
         assert text(template(world)) == before
+
+    @pytest.mark.parametrize("lost", [False, True], ids=["kept", "running alone"])
+    async def test_arguments_that_the_next_vllm_does_not_know_go_on_with_the_one_that_does(
+        self, monkeypatch: pytest.MonkeyPatch, lost: bool
+    ) -> None:
+        world = await settled({"model": "pvc://m/x", "engine": {"args": ["--seed=1"]}})
+        if lost:
+            (name,) = revision_bodies(world)
+            world.cluster.remove(REVISION, name)
+        next_vllm = schema.read(json.dumps({"vllm": contract.VLLM_VERSION, "flags": []}))
+        monkeypatch.setattr(schema, "bundled", lambda: next_vllm)
+        restart(world)
+        await edited(world, replicas=3)
+        assert (world.condition("Accepted")["status"], world.body("Deployment")["spec"]["replicas"]) == ("True", 3)
+        await edited(world, maxTokens=7)
+        assert world.condition("Accepted")["reason"] == "InvalidEngineArgument"
 
     async def test_an_edit_that_shapes_pods_takes_up_the_new_renderer(self, upgrade: Upgrade) -> None:
         world = await settled()

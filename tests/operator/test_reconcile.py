@@ -236,7 +236,8 @@ class TestEdits:
             pytest.param({"replicas": -1}, "InvalidSpec", id="a negative count"),
             pytest.param({"model": "s3://bucket/key"}, "InvalidSpec", id="a scheme that is not served"),
             pytest.param({"model": "unheard-of"}, "UnknownModel", id="a model that nobody knows"),
-            pytest.param({"engine": {"args": ["--port=1"]}}, "InvalidSpec", id="a reserved argument"),
+            pytest.param({"engine": {"args": ["--port=1"]}}, "InvalidEngineArgument", id="a reserved argument"),
+            pytest.param({"engine": {"args": ["--dtipe=auto"]}}, "InvalidEngineArgument", id="a wrong argument"),
         ],
     )
     async def test_a_refused_edit_touches_no_child(self, fields: Body, reason: str) -> None:

@@ -3,6 +3,9 @@
 import pytest
 
 from gptservice_operator import reserved
+from gptservice_operator.vllm import schema
+
+FIELD = "spec.engine.args"
 
 REFUSED_ARGS = [
     pytest.param("--middleware=x.Y", id="middleware"),
@@ -11,6 +14,11 @@ REFUSED_ARGS = [
     pytest.param("--host", id="host"),
     pytest.param("--uds", id="uds"),
     pytest.param("--grpc", id="grpc"),
+    pytest.param("--grpc-port=1", id="grpc-port"),
+    pytest.param("--help", id="help"),
+    pytest.param("--help=all", id="help of a section"),
+    pytest.param("-h", id="-h is help"),
+    pytest.param("--middleware.x=y", id="a nested key of one"),
     pytest.param("--ssl-keyfile=/k", id="ssl-*"),
     pytest.param("--ssl-ca-certs", id="another ssl-*"),
     pytest.param("--enable-ssl-refresh", id="enable-ssl-refresh"),
@@ -44,7 +52,8 @@ REFUSED_ARGS = [
 
 @pytest.mark.parametrize("arg", REFUSED_ARGS)
 def test_a_reserved_argument_is_refused_with_its_place_and_a_reason(arg: str) -> None:
-    (said,) = reserved.refused_args(["--dtype=bfloat16", arg], "spec.engine.args")
+    ((place, said),) = reserved.reserved_args(["--dtype=bfloat16", arg], FIELD, schema.bundled()).items()
+    assert place == "spec.engine.args[1]"
     assert said.startswith("spec.engine.args[1]: -")
     assert "reserved: " in said
     assert "secret" not in said, "a value may be a key"
@@ -69,15 +78,29 @@ def test_a_reserved_argument_is_refused_with_its_place_and_a_reason(arg: str) ->
     ],
 )
 def test_other_arguments_pass(args: list[str]) -> None:
-    assert list(reserved.refused_args(args, "spec.engine.args")) == []
+    assert reserved.reserved_args(args, FIELD, schema.bundled()) == {}
 
 
 def test_every_reserved_argument_is_named() -> None:
-    said = list(reserved.refused_args(["--port", "1", "--uds", "/s"], "GPTModel m: spec.engine.args"))
-    assert [line.partition(": -")[0] for line in said] == [
-        "GPTModel m: spec.engine.args[0]",
-        "GPTModel m: spec.engine.args[2]",
+    assert list(reserved.reserved_args(["--port", "1", "--uds", "/s"], FIELD, schema.bundled())) == [
+        "spec.engine.args[0]",
+        "spec.engine.args[2]",
     ]
+
+
+def test_every_reserved_argument_is_one_of_the_bundled_vllm() -> None:
+    """One that vLLM calls by another name now would not be reserved any more."""
+    flags = set(schema.bundled().spellings.values())
+    assert {f"--{name}" for name in reserved.ENGINE_ARGS} <= flags
+    for prefix in reserved.ENGINE_ARG_PREFIXES:
+        assert any(flag.startswith(f"--{prefix}") for flag in flags)
+
+
+def test_a_member_of_a_family_is_reserved_in_a_vllm_that_is_not_known() -> None:
+    assert reserved.reserved_args(["--no-data-parallel-new", "--ssl-new=1"], FIELD, schema.bundled()).keys() == {
+        "spec.engine.args[0]",
+        "spec.engine.args[1]",
+    }
 
 
 @pytest.mark.parametrize(
@@ -109,38 +132,3 @@ def test_a_reserved_variable_is_refused_with_its_name_and_a_reason(name: str) ->
 )
 def test_other_variables_pass(name: str) -> None:
     assert list(reserved.refused_env([name])) == []
-
-
-class TestParallelism:
-    @pytest.mark.parametrize(
-        ("args", "gpus"),
-        [
-            pytest.param([], 2, id="none given"),
-            pytest.param(["--tensor-parallel-size", "2"], 2, id="that of the GPUs"),
-            pytest.param(["-tp=2"], 2, id="the alias"),
-            pytest.param(["--tensor_parallel_size=2", "-pp", "2"], 4, id="a product that fits"),
-            pytest.param(["--tensor-parallel-size=1", "--tensor-parallel-size=4"], 4, id="the last one counts"),
-            pytest.param(["--tensor-parallel-size=8"], 0, id="anything on the CPU"),
-            pytest.param(["--tokenizer=x", "--t"], 1, id="other arguments"),
-        ],
-    )
-    def test_what_fits_is_taken(self, args: list[str], gpus: int) -> None:
-        assert reserved.parallel_conflict(args, gpus) is None
-
-    @pytest.mark.parametrize(
-        ("args", "gpus"),
-        [
-            pytest.param(["--tensor-parallel-size=4"], 2, id="too many"),
-            pytest.param(["--tensor-parallel-size", "1"], 2, id="too few"),
-            pytest.param(["-tp", "2"], 1, id="the alias"),
-            pytest.param(["--tensor-par=4"], 2, id="an abbreviation"),
-            pytest.param(["--pipeline-parallel-size=2"], 2, id="a pipeline beside the default"),
-            pytest.param(["--tensor-parallel-size"], 2, id="without a value"),
-            pytest.param(["--tensor-parallel-size=all"], 2, id="no number"),
-            pytest.param(["--tensor-parallel-size=0"], 2, id="none"),
-        ],
-    )
-    def test_what_does_not_is_told_with_the_numbers(self, args: list[str], gpus: int) -> None:
-        told = reserved.parallel_conflict(args, gpus)
-        assert told is not None
-        assert "tensor parallel size" in told

@@ -1,6 +1,6 @@
 """Who decides a field (service, catalogue, configuration, built in), and what is refused, by its path."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -204,7 +204,6 @@ REFUSALS = [
         "spec.resources.limits: only cpu, memory",
         id="GPUs in resources",
     ),
-    pytest.param(spec(engine={"args": ["--port=1"]}), "spec.engine.args[0]: --port is reserved", id="an argument"),
     pytest.param(
         spec(engine={"env": [{"name": "HF_TOKEN", "value": "x"}]}), "spec.engine.env[HF_TOKEN]: ", id="a variable"
     ),
@@ -227,6 +226,7 @@ def test_a_refusal_begins_with_the_field(body: Body, begins: str) -> None:
 
 def test_an_argument_that_the_catalogue_may_not_set_is_named_as_the_catalogue_s() -> None:
     refused = refusal({"modelRef": "m"}, gpt_model("m", engine={"args": ["--seed=1", "--uds=/s"]}))
+    assert refused.reason is conditions.INVALID_ENGINE_ARGUMENT
     assert refused.message.startswith("GPTModel m: spec.engine.args[1]: --uds is reserved")
 
 
@@ -335,10 +335,34 @@ class TestExposure:
         assert (outcome.pod.service_account_name, outcome.pod.image_pull_secrets) == ("serving", ("r",))
 
 
+class TestEngineArguments:
+    TYPO: Final = ["--dtipe=auto"]
+
+    def test_what_the_bundled_vllm_would_refuse_is_refused_with_its_place_and_the_remedy(self) -> None:
+        refused = refusal(spec(engine={"args": self.TYPO}))
+        assert refused.reason is conditions.INVALID_ENGINE_ARGUMENT
+        assert refused.message == (
+            "spec.engine.args[0]: unrecognized argument: --dtipe; did you mean --dtype?. "
+            + conditions.INVALID_ENGINE_ARGUMENT.remedy
+        )
+
+    def test_a_runtime_image_of_the_service_s_own_may_have_another_vllm(self) -> None:
+        assert resolved(spec(engine={"args": self.TYPO, "image": "mine:2"})).engine_args == tuple(self.TYPO)
+
+    def test_so_may_the_operator_s(self) -> None:
+        settings = builders.config(runtime_vllm_version="0.33.0")
+        assert resolved(spec(engine={"args": self.TYPO}), settings=settings).engine_args == tuple(self.TYPO)
+
+    def test_a_field_of_the_catalogue_wins_over_an_argument_of_the_service(self) -> None:
+        service = {"modelRef": "m", "engine": {"args": ["--max-model-len=1k"]}}
+        (warning,) = resolved(service, gpt_model("m", contextLength=2048)).warnings
+        assert warning == "spec.engine.args[0]: --max-model-len has no effect beside contextLength, which is 2048"
+
+
 def test_parallelism_that_does_not_fit_names_the_arguments() -> None:
     refused = refusal(spec(gpu={"count": 2}, engine={"args": ["--tensor-parallel-size=4"]}))
     assert refused.reason is conditions.INVALID_ENGINE_ARGUMENT
-    assert refused.message.startswith("spec.engine.args: ")
+    assert refused.message.startswith("spec.engine.args[0]: ")
     assert "gpu.count, which is 2" in refused.message
 
 

@@ -310,8 +310,9 @@ class TestEffective:
             decided = builders.resolved({**SPEC, "engine": {"args": list(args)}})
             return str(status.compute(facts(resolved=decided), NOW)["effective"]["argsHash"])
 
-        assert hashed("--seed") == hashed("--seed")
-        assert len({hashed(), hashed("--seed"), hashed("--seed", "1"), hashed("--seed 1"), hashed("1", "--seed")}) == 5
+        assert hashed("--seed=1") == hashed("--seed=1")
+        lists = [(), ("--seed=1",), ("--seed", "1"), ("--seed=1", "--dtype=auto"), ("--dtype=auto", "--seed=1")]
+        assert len({hashed(*args) for args in lists}) == 5
 
     @pytest.mark.parametrize("refused", [UNKNOWN, INVALID])
     def test_a_refused_edit_keeps_what_was_decided_before(self, refused: Refusal) -> None:

@@ -59,7 +59,7 @@ def test_the_engine_gets_the_whole_drain_time_out() -> None:
     [
         pytest.param("tensor_parallel_size", "--tensor-parallel-size", "4", id="tensor parallel"),
         pytest.param("max_model_len", "--max-model-len", "4", id="context length"),
-        pytest.param("max_tokens", "--override-generation-config", '{"max_new_tokens": 4}', id="max tokens"),
+        pytest.param("max_tokens", "--override-generation-config.max_new_tokens", "4", id="max tokens"),
     ],
 )
 def test_optional_flags_appear_only_when_asked_for(field: str, flag: str, expected: str) -> None:

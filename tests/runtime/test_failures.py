@@ -50,11 +50,13 @@ def evidence(
     phase: str = "Loading",
     oom_kills: int = 0,
     arguments: Sequence[str] = ARGUMENTS,
+    flags: Sequence[str] = (),
 ) -> failures.Evidence:
     return failures.Evidence(
         ended=failures.EngineExit(code=None if killed_by else code, signal_number=killed_by),
         phase=phase,  # type: ignore[arg-type]
         arguments=arguments,
+        flags=flags,
         last_output=output,
         oom_kills=oom_kills,
     )
@@ -97,6 +99,21 @@ def test_reasons(known: failures.Evidence, reason: str, said: str) -> None:
     failure = failures.classify(known)
     assert (failure["reason"], failure["phase"]) == (reason, known.phase)
     assert said in failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [
+        pytest.param("--max-modl-len=4", "; did you mean --max-model-len? (exit", id="a typo"),
+        pytest.param("--max_modl_len 4 --x", "; did you mean --max-model-len? (exit", id="several"),
+        pytest.param("--zzz", ": --zzz (exit", id="nothing like it"),
+        pytest.param("4", ": 4 (exit", id="no flag"),
+    ],
+)
+def test_the_nearest_flag_is_told(refused: str, told: str) -> None:
+    output = f"vllm: error: unrecognized arguments: {refused}\n"
+    failure = failures.classify(evidence(output, code=2, flags=["--max-model-len", "--dtype"]))
+    assert told in failure["message"]
 
 
 @pytest.mark.parametrize(

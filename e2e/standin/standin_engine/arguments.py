@@ -20,13 +20,14 @@ class Arguments:
     shutdown_timeout: int
     max_model_len: int | None
     max_new_tokens: int | None
-    """Cap from ``--override-generation-config``."""
+    """Cap from ``--override-generation-config``; its single key wins over a whole value."""
 
 
 def parse(argv: Sequence[str]) -> Arguments:
     """Parse as vLLM does: anything unknown ends the process with argparse's usage error, exit code 2."""
     options = _parser().parse_args(argv)
-    cap = options.override_generation_config.get("max_new_tokens")
+    whole = options.override_generation_config.get("max_new_tokens")
+    cap = options.max_new_tokens if options.max_new_tokens is not None else whole
     return Arguments(
         model=options.model_tag,
         served_model_names=tuple(options.served_model_name or [options.model_tag]),
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--shutdown-timeout", type=int, default=0)
     serve.add_argument("--max-model-len", type=int)
     serve.add_argument("--override-generation-config", type=json.loads, default={})
+    serve.add_argument("--override-generation-config.max_new_tokens", dest="max_new_tokens", type=int)
     _add_ignored(serve)
     return parser
 

@@ -64,7 +64,9 @@ AUTOSCALING_INACTIVE = Reason(
 MODEL_LOADING = Reason("ModelLoading")
 DRAIN_TIMEOUT = Reason("DrainTimeout", "Raise spec.drainTimeoutSeconds if requests were cut")
 MODEL_LOAD_FAILED = Reason("ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", True)
-INVALID_ENGINE_ARGUMENT = Reason("InvalidEngineArgument", "Correct spec.engine.args", True)
+INVALID_ENGINE_ARGUMENT = Reason(
+    "InvalidEngineArgument", "Correct spec.engine.args, or make a new GPTModel if the argument is one of its", True
+)
 OUT_OF_MEMORY = Reason("OutOfMemory", "Raise spec.resources.limits.memory or lower contextLength", True)
 GPU_OUT_OF_MEMORY = Reason("GPUOutOfMemory", "Raise spec.gpu.count or lower contextLength", True)
 CRASH_LOOP = Reason("CrashLoop", "Read the last lines of the crashed container: `kubectl logs --previous`", True)

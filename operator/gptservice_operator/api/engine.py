@@ -107,7 +107,8 @@ class Engine(ApiModel):
     image: Image | None = None
     """Runtime image, derived from ours; the operator's configured one if absent."""
     args: EngineArgs | None = None
-    """Arguments for `vllm serve`, each flag and value as its own item or as --flag=value."""
+    """Arguments for `vllm serve`, each flag and value as its own item or as --flag=value. What our vLLM would refuse is
+    refused at once. Fields win over arguments: contextLength over --max-model-len, maxTokens over max_new_tokens."""
     env: Annotated[list[EnvVar], Field(max_length=64), *list_map("name")] | None = None
     """Environment variables of the engine's container."""
 
@@ -116,7 +117,7 @@ class ModelEngine(ApiModel):
     """Engine defaults of a catalogue entry."""
 
     args: EngineArgs | None = None
-    """Arguments for `vllm serve`; a service's own args come after them, so that they win."""
+    """Arguments for `vllm serve`; a service's own args come after them, so that they win, and fields win over both."""
 
 
 def _is_extended(name: str) -> bool:

@@ -116,7 +116,7 @@ def serve_args(resolved: Resolved) -> list[str]:
     for name in resolved.served_model_names:
         args += [contract.SERVED_MODEL_NAME_FLAG, name]
     values = (
-        (contract.TENSOR_PARALLEL_SIZE_FLAG, resolved.gpu.count if resolved.gpu.count > 1 else None),
+        (contract.TENSOR_PARALLEL_SIZE_FLAG, resolved.tensor_parallel_size if resolved.gpu.count > 1 else None),
         (contract.MAX_MODEL_LEN_FLAG, resolved.context_length),
         (contract.MAX_TOKENS_FLAG, resolved.max_tokens),
         (contract.OTLP_ENDPOINT_FLAG, resolved.otlp_endpoint),

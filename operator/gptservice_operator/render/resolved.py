@@ -145,6 +145,7 @@ class Resolved:
     otlp_endpoint: str | None
     """Where the engine sends traces; None for nowhere."""
     gpu: ResolvedGpu
+    tensor_parallel_size: int
     requests: dict[str, str]
     limits: dict[str, str]
     image: str

@@ -5,9 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from gptservice_runtime import contract
-
-from . import advice, companions, names, reserved, revisions
+from . import advice, companions, names, reserved, revisions, sources
 from .api import conditions, v1
 from .api.access import Auth
 from .api.body import section
@@ -20,6 +18,7 @@ from .config import Config
 from .parse import explain
 from .render.resolved import (
     ApiKeys,
+    Companions,
     Exposure,
     Origin,
     PodDetails,
@@ -32,7 +31,6 @@ from .render.resolved import (
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 DEFAULT_PORT = 80
-SERVED_SCHEMES = ("pvc://", "file://")
 
 T = TypeVar("T")
 
@@ -76,21 +74,21 @@ def _resolve(
 ) -> Resolved:
     metadata = body["metadata"]
     entry = _catalogue_entry(spec, models)
-    uri = entry.uri if entry is not None else str(spec.model)
     env = tuple(spec.engine.env or ()) if spec.engine else ()
     args = _engine_args(spec, entry)
     _refuse(reserved.refused_env([variable.name for variable in env]))
-    requests, limits = _resources(spec.resources, config)
+    source = _source(spec, entry, config)
     gpu = _gpu(spec.gpu, entry.gpu if entry is not None else None)
     if (conflict := reserved.parallel_conflict(args, gpu.count)) is not None:
         raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, f"spec.engine.args: {conflict}")
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
+    requests, limits = _resources(spec.resources, config, source, beside)
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         origin=_origin(body, spec, models),
-        source=_source(uri, "spec.model" if entry is None else f"GPTModel {_model_name(spec)}: spec.uri"),
+        source=source,
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
         autoscaling=spec.autoscaling if spec.replicas else None,
@@ -111,10 +109,11 @@ def _resolve(
         exposure=_exposure(spec.service or ServiceSpec()),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
         companions=beside,
+        cache_size=config.runtime_cache_size,
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
-        warnings=(*_warnings(body, spec, models), *beside.warnings),
+        warnings=(*_warnings(body, spec), *beside.warnings),
     )
 
 
@@ -124,12 +123,9 @@ def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[st
     return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
 
 
-def _warnings(
-    body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]
-) -> Iterable[str]:
+def _warnings(body: Mapping[str, Any], spec: v1.GPTServiceSpec) -> Iterable[str]:
     yield from advice.of_service(body)
     yield from _scaling_warnings(spec)
-    yield from _catalogue_warnings(spec, models)
 
 
 def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
@@ -182,11 +178,6 @@ def _api_keys(auth: Auth | None, generated: str) -> ApiKeys | None:
     return ApiKeys(generated, generated=True) if given is None else ApiKeys(given.name, generated=False)
 
 
-def _catalogue_warnings(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    name = _model_name(spec)
-    return tuple(advice.of_model(name, models[name])) if name is not None else ()
-
-
 def _model_name(spec: v1.GPTServiceSpec) -> str | None:
     """Return the catalogue name that the spec refers to: ``modelRef``, or a bare name in ``model``."""
     if spec.model_ref is not None:
@@ -209,22 +200,14 @@ def _catalogue_entry(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, 
         raise RefusedError(conditions.INVALID_SPEC, what) from error
 
 
-def _source(uri: str, field: str) -> Source:
-    scheme, separator, rest = uri.partition("://")
-    if (separator and f"{scheme}://" not in SERVED_SCHEMES) or not separator:
-        served = " and ".join(SERVED_SCHEMES)
-        raise RefusedError(
-            conditions.INVALID_SPEC,
-            f"{field}: this version serves models from {served} only, not from {uri!r}",
-        )
-    if scheme == "file":
-        if not rest.startswith("/"):
-            raise RefusedError(conditions.INVALID_SPEC, f"{field}: {uri!r} must be file:///absolute/path")
-        return Source(uri=uri, path=rest)
-    claim, _, path = rest.partition("/")
-    if not claim:
-        raise RefusedError(conditions.INVALID_SPEC, f"{field}: {uri!r} must be pvc://claim/path")
-    return Source(uri=uri, path=f"{contract.SOURCE_ROOT}/{path}".rstrip("/"), claim=claim)
+def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config) -> Source:
+    uri, field = str(spec.model), "spec.model"
+    if entry is not None:
+        uri, field = entry.uri, f"GPTModel {_model_name(spec)}: spec.uri"
+    decided = sources.decide(uri, spec, entry, config)
+    if isinstance(decided, str):
+        raise RefusedError(conditions.INVALID_SPEC, f"{field}: {decided}")
+    return decided
 
 
 def _served_model_names(name: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> tuple[str, ...]:
@@ -255,7 +238,9 @@ def _gpu(own: Gpu | None, catalogue: Gpu | None) -> ResolvedGpu:
     )
 
 
-def _resources(own: Resources | None, config: Config) -> tuple[dict[str, str], dict[str, str]]:
+def _resources(
+    own: Resources | None, config: Config, source: Source, beside: Companions
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return requests and limits: CPU and memory are always requested, memory is always limited."""
     requests = {name: str(value) for name, value in ((own and own.requests) or {}).items()}
     limits = {name: str(value) for name, value in ((own and own.limits) or {}).items()}
@@ -263,6 +248,9 @@ def _resources(own: Resources | None, config: Config) -> tuple[dict[str, str], d
     memory = requests.get("memory") or limits.get("memory") or config.runtime_memory
     requests["memory"] = memory
     limits.setdefault("memory", memory)
+    if source.hub is not None and beside.cache_claim_name is None:
+        # What is downloaded to the node's disk has to be there: the scheduler then sees it.
+        requests.setdefault("ephemeral-storage", limits.get("ephemeral-storage", config.runtime_cache_size))
     return requests, limits
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from e2e.hub.faults import Fault
 from e2e.hub.repository import Repository
+from e2e.hub.sample import make_repository, needed
 from e2e.hub.server import SIGNATURE, Hub
 from gptservice_runtime import contract, digest
 from tests.runtime.harness import free_ports, until
-from tests.runtime.hub.conftest import MakePod, make_repository, needed
+from tests.runtime.hub.conftest import MakePod
 from tests.runtime.hub.fetching import Outcome, Pod
 
 TOKEN = "hf_" + "a" * 30

@@ -40,6 +40,8 @@ class FetchOptions:
 
 def fetch(options: FetchOptions) -> contract.FetchResult:
     """Have the model where the engine finds it; models.ModelError when it cannot be had or cannot be served."""
+    # PID 1 ignores a signal that it does not handle; and nothing needs tidying up, whenever it ends.
+    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     started = time.monotonic()
     result = _fetch_from_hub(options) if options.uri.startswith(_HUB) else _fetch_mounted(options)
     _log.info("%s: %d bytes, revision %s, %s", result["uri"], result["bytes"], result["revision"], result["digest"])
@@ -64,8 +66,6 @@ def _fetch_from_hub(options: FetchOptions) -> contract.FetchResult:
         raise models.ModelError(
             contract.REASON_INVALID_IMAGE, f"the image cannot fetch from a hub ({error}): it needs huggingface_hub"
         ) from error
-    # PID 1 ignores a signal that it does not handle; and nothing needs tidying up, whenever it ends.
-    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     # The pods that share a cache share its group, not their user.
     os.umask(0o002)
     wanted = repository.parse(options.uri)

@@ -28,7 +28,9 @@ SMALL = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer.m
             ["model.safetensors", "model.h5", "flax.msgpack", "m.gguf"], ["model.safetensors"], id="nor files"
         ),
         pytest.param(
-            ["m.safetensors", "1_Pooling/config.json"], ["1_Pooling/config.json", "m.safetensors"], id="pooling"
+            ["m.safetensors", "1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/pytorch_model.bin"],
+            ["1_Pooling/config.json", "2_Dense/model.safetensors", "m.safetensors"],
+            id="modules of sentence-transformers",
         ),
         pytest.param(
             ["m.safetensors", "modeling_x.py", "chat_template.jinja"],

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.api.state import Observer, condition, holds
-from e2e.cluster import network
+from e2e.cluster import network, paths
 from e2e.cluster.handle import Cluster
 from e2e.hub.faults import Fault
 from e2e.hub.running import in_thread
@@ -36,7 +36,11 @@ def hub(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("hub")
     gated = make_repository(folder / "gated", 1000)
     gated.gated, gated.readers = True, {TOKEN}
-    repositories = {"org/open": make_repository(folder / "open", WEIGHTS), "org/gated": gated}
+    repositories = {
+        "org/open": make_repository(folder / "open", WEIGHTS),
+        "org/gated": gated,
+        "Qwen/Qwen3-0.6B": make_repository(folder / "qwen", WEIGHTS),
+    }
     with in_thread(Hub(repositories, host=network.outer(cluster.record.number))) as serving:
         yield serving
 
@@ -70,6 +74,19 @@ def shared_cache(kubectl: Kubectl, namespace: str, tmp_path: Path) -> Iterator[s
     kubectl.run("delete", "persistentvolume", name, "--wait=false")
 
 
+@pytest.fixture
+def any_volume(kubectl: Kubectl, tmp_path: Path) -> Iterator[None]:
+    """What a StorageClass with ReadWriteMany would make for the next claim."""
+    folder = tmp_path / "any"
+    folder.mkdir()
+    folder.chmod(0o777)
+    name = f"any-{os.urandom(3).hex()}"
+    spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "10Gi"}, "hostPath": {"path": str(folder)}}
+    kubectl.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
+    yield
+    kubectl.run("delete", "persistentvolume", name, "--wait=false")
+
+
 def from_hub(name: str, repository: str, **spec: Any) -> Object:
     return standin(name, model=f"hf://{repository}", **spec)
 
@@ -91,6 +108,16 @@ def test_replicas_on_one_empty_cache_download_once(
     assert hub.sent <= 1.05 * needed(repository)
     assert told["status"]["effective"]["revision"] == repository.commit
     assert told["status"]["effective"]["digest"].startswith("sha256:")
+
+
+@pytest.mark.usefixtures("any_volume")
+def test_the_example_works_as_it_is(hub: Hub, kubectl: Kubectl, namespace: str, observer: Observer) -> None:
+    hub.faults, hub.sent = [], 0
+    kubectl.apply_file(paths.REPOSITORY / "examples" / "hugging-face.yaml", namespace=namespace)
+    told = observer.wait_ready("qwen3", timeout=SOON)
+    repository = hub.repositories["Qwen/Qwen3-0.6B"]
+    assert hub.sent <= 1.05 * needed(repository)
+    assert told["status"]["effective"]["revision"] == repository.commit
 
 
 def test_a_killed_download_is_gone_on_with(

@@ -67,6 +67,12 @@ class Downloader:
 
     async def run(self) -> Downloaded:
         """Have it in the cache; models.ModelError."""
+        try:
+            return await self._run()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    async def _run(self) -> Downloaded:
         spare = await self._in_cache(self._shelf.known(self._wanted))
         if spare is not None and self._wanted.is_pinned:
             return spare
@@ -103,7 +109,7 @@ class Downloader:
                 "%s in the cache is not as it was: %s", snapshot.folder, ", ".join(file.path for file in wrong)
             )
             return None
-        if doubted:
+        if snapshot.suspects(manifest):
             snapshot.complete(manifest.files)
         self.progress.total = self.progress.present = sum(file.size for file in manifest.files)
         self._shelf.remember(self._wanted, commit)
@@ -117,10 +123,7 @@ class Downloader:
             if (there := await self._in_cache(listing.commit)) is not None:
                 return there
             self.progress.present = 0
-            try:
-                files = await self._gather(listing, snapshot, turn.part_suffix)
-            except OSError as error:
-                raise self._unwritable(error) from error
+            files = await self._gather(listing, snapshot, turn.part_suffix)
             snapshot.complete(files)
         self._shelf.remember(self._wanted, listing.commit)
         return Downloaded(folder=snapshot.folder, commit=listing.commit, files=tuple(files))

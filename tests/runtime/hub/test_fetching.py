@@ -288,6 +288,26 @@ async def test_a_model_that_does_not_fit_is_refused_before_a_byte_comes(pod: Mak
     assert hub.sent == 0
 
 
+async def test_a_volume_that_fills_up_meanwhile_is_named(pod: MakePod, repository: Repository) -> None:
+    one = pod()
+    part = snapshot(one.cache, repository).with_suffix(".parts") / "model-00002-of-00002.safetensors.part"
+    part.parent.mkdir(parents=True)
+    part.symlink_to("/dev/full")
+    outcome = await one.fetch()
+    assert outcome.message["reason"] == "DiskFull", outcome.log
+    assert "No space left on device" in outcome.message["message"]
+
+
+async def test_a_cache_that_cannot_be_written_is_named(pod: MakePod) -> None:
+    one = pod()
+    one.cache.mkdir()
+    (one.cache / "models").write_text("not a folder")
+    outcome = await one.fetch()
+    assert outcome.message["reason"] == "ModelDownloadFailed", outcome.log
+    assert str(one.cache / "models") in outcome.message["message"]
+    assert "fsGroup" in outcome.message["message"]
+
+
 async def test_progress_is_on_the_metrics_page(pod: MakePod, hub: Hub, repository: Repository) -> None:
     hub.faults.append(Fault("cdn", seconds_per_mebibyte=2))
     one = pod()

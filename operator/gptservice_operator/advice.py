@@ -9,18 +9,13 @@ from .api.body import section
 
 NO_EFFECT: tuple[str, ...] = (
     "decryptionKeySecretRef",
-    "huggingFaceTokenSecretRef",
     "modelCredentialsSecretRef",
-    "modelDigest",
     "rollout.autoRollback",
     "rollout.readyLatencyMilliseconds",
     "rollout.surgeWaitSeconds",
     "tls",
 )
 """Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
-
-NO_EFFECT_IN_MODEL: tuple[str, ...] = ("digest", "tokenSecretRef")
-"""The same of a GPTModel."""
 
 _TAKEN_OVER = ("podLabels", "podAnnotations", "service.annotations")
 _MAX_LISTED = 5
@@ -41,11 +36,3 @@ def of_service(body: Mapping[str, Any]) -> Iterator[str]:
         yield f"{path} is not known to this version of the operator"
     if len(unknown) > _MAX_LISTED:
         yield f"{len(unknown) - _MAX_LISTED} further fields are not known to this version of the operator"
-
-
-def of_model(name: str, body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each thing in a catalogue entry that has no effect."""
-    spec = section(body, "spec")
-    for path in NO_EFFECT_IN_MODEL:
-        if schema.has(spec, path):
-            yield f"GPTModel {name}: spec.{path} has no effect in this version"

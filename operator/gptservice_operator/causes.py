@@ -9,7 +9,8 @@ from . import wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
-from .render.pod import ENGINE_CONTAINER, FETCH_CONTAINER
+from .render.fetch_container import FETCH_CONTAINER
+from .render.pod import ENGINE_CONTAINER
 
 _PULL_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}

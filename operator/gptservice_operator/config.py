@@ -38,6 +38,10 @@ class Config:
     """CPU request of a replica that asks for nothing itself."""
     runtime_memory: str = "8Gi"
     """Memory request and limit of a replica that asks for nothing itself."""
+    runtime_cache_size: str = "4Gi"
+    """Size of the cache of a service that names none, on the node's disk: models of a hub land there."""
+    hub_endpoint: str = ""
+    """URL of the hub of ``hf://`` models, such as a mirror's; Hugging Face's own if empty."""
     fs_group: int | None = 65532
     """fsGroup of the pods; empty leaves it to the platform (OpenShift)."""
     resync_seconds: float = 600.0
@@ -96,7 +100,14 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
         raise ConfigError(f"{PREFIX}RUNTIME_IMAGE is not set; it names the image that serves models")
     config = Config(**values)  # type: ignore[arg-type]  # parsed per annotation above
     _check_ranges(config)
+    _check_words(config)
     return config
+
+
+_PATTERNS = (
+    ("namespace", DNS_LABEL, "the name of a namespace"),
+    ("hub_endpoint", r"(https?://[!-~]+)?", "a URL such as https://hub.example.com"),
+)
 
 
 def _check_ranges(config: Config) -> None:
@@ -105,15 +116,19 @@ def _check_ranges(config: Config) -> None:
         least = 0 if name in ("fs_group", "health_port", "metrics_port", "status_interval_seconds") else 1e-3
         if isinstance(value, (int, float)) and not least <= value < math.inf:
             raise _unusable(name, value, f"a number from {least:g} on")
+
+
+def _check_words(config: Config) -> None:
     if config.log_level.upper() not in LOG_LEVELS:
         raise _unusable("log_level", config.log_level, f"one of {', '.join(LOG_LEVELS)}")
     if config.runtime_image_pull_policy not in PULL_POLICIES:
         raise _unusable(
             "runtime_image_pull_policy", config.runtime_image_pull_policy, f"one of {', '.join(PULL_POLICIES)}"
         )
-    if not re.fullmatch(DNS_LABEL, config.namespace):
-        raise _unusable("namespace", config.namespace, "the name of a namespace")
-    for name in ("runtime_cpu", "runtime_memory"):
+    for name, pattern, wanted in _PATTERNS:
+        if not re.fullmatch(pattern, getattr(config, name)):
+            raise _unusable(name, getattr(config, name), wanted)
+    for name in ("runtime_cpu", "runtime_memory", "runtime_cache_size"):
         if not re.match(QUANTITY_PATTERN, getattr(config, name)):
             raise _unusable(name, getattr(config, name), "a Kubernetes quantity such as 500m or 8Gi")
 

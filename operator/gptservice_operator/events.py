@@ -23,14 +23,15 @@ MAX_LOOKS = 3
 _PASSED = frozenset({"Pulling", "Pulled", "Created", "Started"})
 """What the kubelet says once every volume is mounted."""
 _CREATING = frozenset({"ContainerCreating", "PodInitializing"})
-_MISSING_SECRET = re.compile(r'secret "([^"]+)" not found')
+_MISSING_SECRET = re.compile(r'secret "([^"]+)" not found|references non-existent secret key: (\S+)')
 
 
 @dataclass(frozen=True, slots=True)
 class MissingSecret:
-    """A Secret that a pod's volume needs, and the kubelet's words."""
+    """A Secret that a pod's volume needs, or a key of one, and the kubelet's words."""
 
     name: str
+    """The Secret's, or the key's where that alone is missing."""
     message: str
 
 
@@ -133,7 +134,7 @@ def missing_secret(listed: Sequence[Body]) -> MissingSecret | None:
             return None
         message = str(event.get("message") or "")
         if event.get("reason") == "FailedMount" and (found := _MISSING_SECRET.search(message)) is not None:
-            return MissingSecret(found[1], message)
+            return MissingSecret(found[1] or found[2], message)
     return None
 
 

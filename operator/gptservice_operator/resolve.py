@@ -5,13 +5,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gptservice_runtime import contract
-
-from . import advice, companions, engine_arguments, names, reserved, revisions, sizing
+from . import advice, companions, engine_arguments, names, reserved, revisions, sizing, sources
 from .api import conditions, v1
 from .api.access import Auth
 from .api.body import section
 from .api.conditions import Reason
+from .api.engine import EnvVar
 from .api.exposure import ServiceSpec
 from .api.rollout import is_zero
 from .api.scheduling import Scheduling
@@ -29,7 +28,6 @@ from .render.resolved import (
 )
 
 DEFAULT_PORT = 80
-SERVED_SCHEMES = ("pvc://", "file://")
 
 
 class RefusedError(Exception):
@@ -76,19 +74,18 @@ def _resolve(
 ) -> Resolved:
     metadata = body["metadata"]
     entry = _catalogue_entry(spec, models)
-    uri = entry.uri if entry is not None else str(spec.model)
-    env = tuple(spec.engine.env or ()) if spec.engine else ()
-    _refuse(reserved.refused_env([variable.name for variable in env]))
-    requests, limits = sizing.resources(spec.resources, config)
+    source = _source(spec, entry, config)
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
+    downloads = source.hub is not None and beside.cache_claim_name is None
+    requests, limits = sizing.resources(spec.resources, config, downloads_to_node=downloads)
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         origin=_origin(body, spec, models),
-        source=_source(uri, "spec.model" if entry is None else f"GPTModel {_model_name(spec)}: spec.uri"),
+        source=source,
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
         autoscaling=spec.autoscaling if spec.replicas else None,
@@ -105,17 +102,24 @@ def _resolve(
         image=(spec.engine and spec.engine.image) or config.runtime_image,
         image_pull_policy=config.runtime_image_pull_policy,
         engine_args=arguments.args,
-        env=env,
+        env=_env(spec),
         scheduling=spec.scheduling or Scheduling(),
         pod=_pod_details(metadata["name"], spec),
         exposure=_exposure(spec.service or ServiceSpec()),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
         companions=beside,
+        cache_size=config.runtime_cache_size,
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
-        warnings=(*_warnings(body, spec, models), *beside.warnings, *arguments.warnings),
+        warnings=(*_warnings(body, spec), *beside.warnings, *arguments.warnings),
     )
+
+
+def _env(spec: v1.GPTServiceSpec) -> tuple[EnvVar, ...]:
+    env = tuple(spec.engine.env or ()) if spec.engine else ()
+    _refuse(reserved.refused_env([variable.name for variable in env]))
+    return env
 
 
 def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> Origin:
@@ -124,12 +128,9 @@ def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[st
     return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
 
 
-def _warnings(
-    body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]
-) -> Iterable[str]:
+def _warnings(body: Mapping[str, Any], spec: v1.GPTServiceSpec) -> Iterable[str]:
     yield from advice.of_service(body)
     yield from _scaling_warnings(spec)
-    yield from _catalogue_warnings(spec, models)
 
 
 def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
@@ -182,11 +183,6 @@ def _api_keys(auth: Auth | None, generated: str) -> ApiKeys | None:
     return ApiKeys(generated, generated=True) if given is None else ApiKeys(given.name, generated=False)
 
 
-def _catalogue_warnings(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    name = _model_name(spec)
-    return tuple(advice.of_model(name, models[name])) if name is not None else ()
-
-
 def _model_name(spec: v1.GPTServiceSpec) -> str | None:
     """Return the catalogue name that the spec refers to: ``modelRef``, or a bare name in ``model``."""
     if spec.model_ref is not None:
@@ -209,22 +205,14 @@ def _catalogue_entry(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, 
         raise RefusedError(conditions.INVALID_SPEC, what) from error
 
 
-def _source(uri: str, field: str) -> Source:
-    scheme, separator, rest = uri.partition("://")
-    if (separator and f"{scheme}://" not in SERVED_SCHEMES) or not separator:
-        served = " and ".join(SERVED_SCHEMES)
-        raise RefusedError(
-            conditions.INVALID_SPEC,
-            f"{field}: this version serves models from {served} only, not from {uri!r}",
-        )
-    if scheme == "file":
-        if not rest.startswith("/"):
-            raise RefusedError(conditions.INVALID_SPEC, f"{field}: {uri!r} must be file:///absolute/path")
-        return Source(uri=uri, path=rest)
-    claim, _, path = rest.partition("/")
-    if not claim:
-        raise RefusedError(conditions.INVALID_SPEC, f"{field}: {uri!r} must be pvc://claim/path")
-    return Source(uri=uri, path=f"{contract.SOURCE_ROOT}/{path}".rstrip("/"), claim=claim)
+def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config) -> Source:
+    uri, field = str(spec.model), "spec.model"
+    if entry is not None:
+        uri, field = entry.uri, f"GPTModel {_model_name(spec)}: spec.uri"
+    decided = sources.decide(uri, spec, entry, config)
+    if isinstance(decided, str):
+        raise RefusedError(conditions.INVALID_SPEC, f"{field}: {decided}")
+    return decided
 
 
 def _served_model_names(name: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> tuple[str, ...]:

@@ -22,14 +22,21 @@ def gpu(own: Gpu | None, catalogue: Gpu | None) -> ResolvedGpu:
     )
 
 
-def resources(own: Resources | None, config: Config) -> tuple[dict[str, str], dict[str, str]]:
-    """Return requests and limits: CPU and memory are always requested, memory is always limited."""
+def resources(
+    own: Resources | None, config: Config, *, downloads_to_node: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return requests and limits: CPU and memory are always requested, memory is always limited.
+
+    So is room on the node's disk for what is downloaded to it: the scheduler then sees it.
+    """
     requests = {name: str(value) for name, value in ((own and own.requests) or {}).items()}
     limits = {name: str(value) for name, value in ((own and own.limits) or {}).items()}
     requests.setdefault("cpu", limits.get("cpu", config.runtime_cpu))
     memory = requests.get("memory") or limits.get("memory") or config.runtime_memory
     requests["memory"] = memory
     limits.setdefault("memory", memory)
+    if downloads_to_node:
+        requests.setdefault("ephemeral-storage", limits.get("ephemeral-storage", config.runtime_cache_size))
     return requests, limits
 
 

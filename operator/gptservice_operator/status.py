@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import causes, last_failure, names, revisions, wording
+from . import causes, fetched, last_failure, names, revisions, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -93,11 +93,12 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
         status["endpoint"] = endpoint(facts.resolved)
         if facts.resolved.api_keys is not None:
             status["authSecret"] = facts.resolved.api_keys.secret
+        if facts.effective is not None:
+            key, before = facts.resolved.origin.key, section(old, "effective")
+            status["effective"] = fetched.effective(facts.effective, facts.pods, key, before)
     else:
         # What runs goes on as it was decided before the refused edit.
         status.update({key: old[key] for key in ("endpoint", "effective", "authSecret") if key in old})
-    if facts.effective is not None:
-        status["effective"] = facts.effective
     if facts.stable_revision is not None:
         status["stableRevision"] = facts.stable_revision
     if failure := _last_failure(facts, counts, seen, now):
@@ -195,7 +196,8 @@ def _conditions(facts: Facts, counts: _Counts, seen: Cause | None) -> list[_Cond
         conditions.INVALID_SPEC,
     ):
         return _refused(facts.failure.reason, facts.failure.message, counts)
-    accepted = _accepted([*facts.resolved.warnings, *facts.warnings])
+    differing = fetched.disagreement(facts.pods, facts.resolved.origin.key)
+    accepted = _accepted([*facts.resolved.warnings, *facts.warnings, *differing])
     if counts.desired == 0 and facts.failure is None:
         return [accepted, *_stopped(counts)]
     if counts.complete and facts.failure is None:

@@ -4,6 +4,7 @@ import argparse
 import logging
 import os
 import platform
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -49,16 +50,26 @@ def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=contract.COMMAND, description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="fetch|serve")
-    _add_fetch_flags(commands.add_parser(contract.FETCH_COMMAND, allow_abbrev=False, help="check the model"))
+    _add_fetch_flags(commands.add_parser(contract.FETCH_COMMAND, allow_abbrev=False, help="fetch the model"))
     _add_serve_flags(commands.add_parser(contract.SERVE_COMMAND, allow_abbrev=False, help="serve the model"))
     return parser
 
 
 def _add_fetch_flags(fetching: argparse.ArgumentParser) -> None:
-    fetching.add_argument(contract.URI_FLAG, required=True, help="pvc://claim/path or file:///path")
+    uris = "hf://org/name[@revision], pvc://claim/path or file:///path"
+    fetching.add_argument(contract.URI_FLAG, required=True, help=uris)
     fetching.add_argument(contract.SOURCE_ROOT_FLAG, type=Path, default=Path(contract.SOURCE_ROOT))
-    fetching.add_argument(contract.DIGEST_FLAG, help="refused: not verified by this version")
+    fetching.add_argument(contract.DIGEST_FLAG, type=_digest, help="sha256:..., demanded of the model's files")
+    fetching.add_argument(contract.CACHE_LIMIT_FLAG, type=_positive, help=f"bytes that {contract.CACHE_ROOT} may hold")
     _add_termination_log_flag(fetching)
+    hidden: dict[str, Any] = {"help": argparse.SUPPRESS}
+    unset = fetch.HubOptions()
+    fetching.add_argument("--cache-root", type=Path, default=unset.cache_root, **hidden)
+    fetching.add_argument("--token-directory", type=Path, default=unset.token_directory, **hidden)
+    fetching.add_argument("--link", type=Path, default=unset.link, **hidden)
+    fetching.add_argument("--probe-port", type=_positive, default=unset.metrics_port, **hidden)
+    fetching.add_argument("--stall", type=float, default=unset.stall, **hidden)
+    fetching.add_argument("--pause", type=float, default=unset.pause, **hidden)
 
 
 def _add_serve_flags(serving: argparse.ArgumentParser) -> None:
@@ -103,6 +114,12 @@ def _not_negative(text: str) -> int:
     return number
 
 
+def _digest(text: str) -> str:
+    if re.fullmatch("sha256:[0-9a-f]{64}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text} is not sha256: and 64 hexadecimal digits")
+    return text
+
+
 def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
     engine_options = _engine_options(options, extra)
     # The kernel drops a signal that PID 1 has no handler for yet, unless it is blocked; loading takes a moment.
@@ -133,7 +150,7 @@ def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engi
     except ValueError as error:
         raise _UsageError(str(error)) from error
     return engine.EngineOptions(
-        model=options.model,
+        model=_linked(options.model),
         served_model_names=tuple(options.served_model_name),
         tensor_parallel_size=options.tensor_parallel_size,
         max_model_len=options.max_model_len,
@@ -146,15 +163,27 @@ def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engi
     )
 
 
+def _linked(model: Path) -> Path:
+    """A downloaded model under its own name: the engine's caches tell models apart by their paths."""
+    return model.resolve() if model == Path(contract.FETCHED_MODEL) else model
+
+
+def _fetch_options(options: argparse.Namespace) -> fetch.FetchOptions:
+    hub = fetch.HubOptions(
+        cache_root=options.cache_root,
+        cache_limit=options.cache_limit,
+        token_directory=options.token_directory,
+        link=options.link,
+        metrics_port=options.probe_port,
+        stall=options.stall,
+        pause=options.pause,
+    )
+    return fetch.FetchOptions(uri=options.uri, source_root=options.source_root, digest=options.digest, hub=hub)
+
+
 def _fetch(options: argparse.Namespace) -> int:
     try:
-        if options.digest is not None:
-            raise models.ModelError(
-                contract.REASON_INVALID_SPEC,
-                f"cannot verify the digest {options.digest!r} of {options.uri!r}: this runtime does "
-                "not verify digests yet; remove modelDigest",
-            )
-        result = fetch.fetch(options.uri, options.source_root)
+        result = fetch.fetch(_fetch_options(options))
     except models.ModelError as error:
         failure: contract.FailureMessage = {
             "reason": error.reason,

@@ -16,6 +16,8 @@ SERVE_COMMAND: Final = "serve"
 URI_FLAG: Final = "--uri"
 SOURCE_ROOT_FLAG: Final = "--source-root"
 DIGEST_FLAG: Final = "--digest"
+CACHE_LIMIT_FLAG: Final = "--cache-limit"
+"""Bytes that CACHE_ROOT may hold, where the file system under it does not know: an emptyDir's ``sizeLimit``."""
 
 # --- flags of `serve`; what follows ENGINE_ARGS_SEPARATOR goes to `vllm serve` --------------------
 MODEL_FLAG: Final = "--model"
@@ -58,6 +60,10 @@ SOURCE_ROOT: Final = "/models/source"
 CACHE_ROOT: Final = "/var/cache/gptservice"
 """Writable volume: home folder and every cache of the engine."""
 TEMPORARY_ROOT: Final = "/tmp"  # noqa: S108 - the path of the writable volume, not a file name that could be guessed
+FETCHED_MODEL: Final = "/tmp/model"  # noqa: S108 - likewise
+"""Where ``fetch`` leaves a link to a model that it has downloaded: only the hub knows which commit a branch is."""
+HUB_TOKEN_DIRECTORY: Final = "/etc/gptservice/hub-token"  # noqa: S105 - a path
+"""Mount point of the Secret with the hub's token, in the init container only; it holds exactly one file."""
 SHARED_MEMORY_ROOT: Final = "/dev/shm"  # noqa: S108 - likewise
 LIMITS_DIRECTORY: Final = "/etc/gptservice/limits"
 """Mount point of the ConfigMap with LIMITS_FILE (never by ``subPath``, or changes would not arrive)."""
@@ -76,6 +82,8 @@ MAX_TOKENS_ENV: Final = "MAX_TOKENS"
 """Cap of generated tokens per request; MAX_TOKENS_FLAG wins where both are given."""
 SERVICE_NAME_ENV: Final = "OTEL_SERVICE_NAME"
 """OpenTelemetry's own variable: by which name traces are found."""
+HUB_ENDPOINT_ENV: Final = "HF_ENDPOINT"
+"""Of ``fetch``: the hub's URL, Hugging Face's own if absent."""
 
 # --- time, in seconds -----------------------------------------------------------------------------
 DRAIN_GAP_SECONDS: Final = 5
@@ -95,19 +103,29 @@ EXIT_USAGE: Final = 2
 # --- reasons in the termination message and in the body of a 503 ----------------------------------
 REASON_API_KEYS_UNUSABLE: Final = "APIKeysUnusable"
 """A key is demanded and there is none that a client could send."""
+REASON_CHECKSUM_MISMATCH: Final = "ChecksumMismatch"
+"""The model's files are not those that a digest demands, or what arrives is not what the hub announced."""
 REASON_CRASH_LOOP: Final = "CrashLoop"
 """The engine ended without being asked after it had served, or was killed by a signal."""
+REASON_DISK_FULL: Final = "DiskFull"
+"""The cache volume has no room for the model."""
 REASON_DRAIN_TIMEOUT: Final = "DrainTimeout"
 """The engine was still there after the drain time-out and had to be killed."""
 REASON_DRAINING: Final = "Draining"
 """Only in the body of a 503: SIGTERM was received."""
 REASON_GPU_OUT_OF_MEMORY: Final = "GPUOutOfMemory"
+REASON_HUB_THROTTLED: Final = "HubThrottled"
+"""The hub answered 429 to every try."""
 REASON_INVALID_ENGINE_ARGUMENT: Final = "InvalidEngineArgument"
 REASON_INVALID_IMAGE: Final = "InvalidImage"
 """The image has no engine, or its runtime does not know a flag of this operator."""
 REASON_INVALID_SPEC: Final = "InvalidSpec"
 """The model's URI cannot be served by this runtime."""
 REASON_MODEL_ACCESS_DENIED: Final = "ModelAccessDenied"
+REASON_MODEL_DOWNLOAD_FAILED: Final = "ModelDownloadFailed"
+"""The hub could not be reached, failed or broke off, at every try."""
+REASON_MODEL_DOWNLOAD_STALLED: Final = "ModelDownloadStalled"
+"""The connection stayed open and no byte came, at every try."""
 REASON_MODEL_LOADING: Final = "ModelLoading"
 """Only in the body of a 503: the model is being loaded or warmed up."""
 REASON_MODEL_LOAD_FAILED: Final = "ModelLoadFailed"
@@ -116,13 +134,18 @@ REASON_OUT_OF_MEMORY: Final = "OutOfMemory"
 
 TerminationReason = Literal[
     "APIKeysUnusable",
+    "ChecksumMismatch",
     "CrashLoop",
+    "DiskFull",
     "DrainTimeout",
     "GPUOutOfMemory",
+    "HubThrottled",
     "InvalidEngineArgument",
     "InvalidImage",
     "InvalidSpec",
     "ModelAccessDenied",
+    "ModelDownloadFailed",
+    "ModelDownloadStalled",
     "ModelLoadFailed",
     "ModelNotFound",
     "OutOfMemory",

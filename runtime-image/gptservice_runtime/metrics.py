@@ -65,19 +65,19 @@ def page(engine: bytes | None, state: Readiness, block: ControlBlock, start_seco
     theirs = b"" if engine is None else engine.rstrip(b"\n") + b"\n"
     refused: Mapping[str, int] = {f'{{reason="{why}"}}': block.refused(why) for why in REFUSED}
     families = [
-        _family("ready", "gauge", "1 while the pod may take traffic.", {"": int(state.ready)}),
-        _family("engine_up", "gauge", "1 if the engine gave its own metrics.", {"": int(engine is not None)}),
-        _family("requests_in_flight", "gauge", "Requests being answered.", {"": block.in_flight}),
-        _family("requests_refused_total", "counter", "Requests refused before they reached the engine.", refused),
+        family("ready", "gauge", "1 while the pod may take traffic.", {"": int(state.ready)}),
+        family("engine_up", "gauge", "1 if the engine gave its own metrics.", {"": int(engine is not None)}),
+        family("requests_in_flight", "gauge", "Requests being answered.", {"": block.in_flight}),
+        family("requests_refused_total", "counter", "Requests refused before they reached the engine.", refused),
     ]
     if start_seconds is not None:
         took = {"": round(start_seconds, 3)}
-        families.append(_family("start_seconds", "gauge", "From the start of the container to ready.", took))
+        families.append(family("start_seconds", "gauge", "From the start of the container to ready.", took))
     return theirs + "".join(families).encode()
 
 
-def _family(name: str, kind: str, meaning: str, samples: Mapping[str, float]) -> str:
-    """One metric; `samples` by their labels in braces."""
+def family(name: str, kind: str, meaning: str, samples: Mapping[str, float]) -> str:
+    """One of the runtime's metrics in Prometheus' text format; `samples` by their labels in braces."""
     full = f"{contract.METRICS_PREFIX}{name}"
     lines = [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
     lines += [f"{full}{labels} {value}" for labels, value in samples.items()]

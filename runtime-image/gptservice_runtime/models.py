@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -37,7 +37,7 @@ def locate(uri: str, source_root: Path) -> Location:
     if not separator or scheme not in {"pvc", "file"}:
         raise ModelError(
             contract.REASON_INVALID_SPEC,
-            f"cannot fetch {uri!r}: this runtime serves pvc://claim/path and file:///path only",
+            f"cannot fetch {uri!r}: this runtime serves hf://org/name, pvc://claim/path and file:///path only",
         )
     if ".." in PurePosixPath(rest).parts or "\0" in rest:
         raise ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: '..' is not allowed in a path")
@@ -89,21 +89,23 @@ def _inspect(path: Path, root: Path) -> int:
 def _inspect_folder(folder: Path, root: Path) -> int:
     files = list(_files(folder, root))
     names = {file.name for file in files if file.parent == folder}
-    if _CONFIGURATION not in names:
+    if (lacking := missing(names)) is not None:
         hint = f"; name one of its {_SINGLE_FILE} files" if any(n.endswith(_SINGLE_FILE) for n in names) else ""
-        raise ModelError(
-            contract.REASON_MODEL_NOT_FOUND, f"{folder} is no model folder: it has no {_CONFIGURATION}{hint}"
-        )
+        raise ModelError(contract.REASON_MODEL_NOT_FOUND, f"{folder} is no model folder: {lacking}{hint}")
     weights = [file for file in files if file.parent == folder and file.suffix in _WEIGHTS]
-    if not weights:
-        raise ModelError(
-            contract.REASON_MODEL_NOT_FOUND,
-            f"{folder} has no weights: none of its files ends in {', '.join(sorted(_WEIGHTS))}",
-        )
     _refuse_missing_shards(folder, names)
     for file in weights:
         _nonempty(file)
     return sum(_readable(file).stat().st_size for file in files)
+
+
+def missing(names: Collection[str]) -> str | None:
+    """What a model folder with these files lacks; None if it has all that an engine cannot do without."""
+    if _CONFIGURATION not in names:
+        return f"it has no {_CONFIGURATION}"
+    if not any(PurePosixPath(name).suffix in _WEIGHTS for name in names if "/" not in name):
+        return f"it has no weights: none of its files ends in {', '.join(sorted(_WEIGHTS))}"
+    return None
 
 
 def _files(folder: Path, root: Path) -> Iterator[Path]:

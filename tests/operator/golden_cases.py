@@ -161,6 +161,14 @@ CASES: dict[str, Case] = {
             "priority": "High",
         }
     ),
+    "hub": Case(
+        {
+            "model": "org/name@v1.0",
+            "modelDigest": "sha256:" + "1" * 64,
+            "huggingFaceTokenSecretRef": {"name": "hub", "key": "token"},
+        },
+        settings=builders.config(hub_endpoint="https://hub.example.com"),
+    ),
     "autoscaled": Case(
         {
             "model": "pvc://models/m",

@@ -9,7 +9,7 @@ from gptservice_operator import advice, render
 from gptservice_operator.api import schema
 from tests.operator import builders
 from tests.operator.api.manifests import GOOD
-from tests.operator.builders import Body, gpt_model, resolved
+from tests.operator.builders import Body, resolved
 
 
 def warnings(**spec: Any) -> list[str]:
@@ -22,9 +22,7 @@ def test_a_plain_service_has_none() -> None:
 
 EXAMPLES: dict[str, Body] = {
     "decryptionKeySecretRef": {"decryptionKeySecretRef": {"name": "s"}},
-    "huggingFaceTokenSecretRef": {"huggingFaceTokenSecretRef": {"name": "s"}},
     "modelCredentialsSecretRef": {"modelCredentialsSecretRef": {"name": "s"}},
-    "modelDigest": {"modelDigest": "sha256:" + "0" * 64},
     "rollout.autoRollback": {"rollout": {"autoRollback": False}},
     "rollout.readyLatencyMilliseconds": {"rollout": {"readyLatencyMilliseconds": 200}},
     "rollout.surgeWaitSeconds": {"rollout": {"surgeWaitSeconds": 0}},
@@ -37,10 +35,9 @@ def test_each_field_without_effect_is_named(path: str) -> None:
     assert warnings(**EXAMPLES[path]) == [f"spec.{path} has no effect in this version"]
 
 
-@pytest.mark.parametrize("path", [*advice.NO_EFFECT, *advice.NO_EFFECT_IN_MODEL])
+@pytest.mark.parametrize("path", advice.NO_EFFECT)
 def test_the_table_names_fields_that_there_are(path: str) -> None:
-    kind = "GPTModel" if path in advice.NO_EFFECT_IN_MODEL else "GPTService"
-    part = schema.spec_schemas()[kind]
+    part = schema.spec_schemas()["GPTService"]
     for name in path.split("."):
         part = part["properties"][name]
 
@@ -75,14 +72,6 @@ def test_many_unknown_fields_are_counted() -> None:
     assert len(told) == 6
     assert told[0] == "spec.new0 is not known to this version of the operator"
     assert told[-1].startswith("3 further fields")
-
-
-def test_the_catalogue_s_are_named_with_its_name() -> None:
-    entry = gpt_model("m", digest="sha256:" + "0" * 64, tokenSecretRef={"name": "hub"})
-    assert resolved({"modelRef": "m"}, entry).warnings == (
-        "GPTModel m: spec.digest has no effect in this version",
-        "GPTModel m: spec.tokenSecretRef has no effect in this version",
-    )
 
 
 @pytest.mark.parametrize("name", [row.id for row in GOOD.values() if row.body["kind"] == "GPTService"])

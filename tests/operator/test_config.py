@@ -31,6 +31,8 @@ def test_the_image_is_all_that_must_be_set() -> None:
     [
         pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Always", "Always", id="pull policy"),
         pytest.param("RUNTIME_CPU", "500m", "500m", id="a quantity"),
+        pytest.param("RUNTIME_CACHE_SIZE", "20Gi", "20Gi", id="a size"),
+        pytest.param("HUB_ENDPOINT", "http://hub:8080/hf", "http://hub:8080/hf", id="a hub"),
         pytest.param("NAMESPACE", "platform", "platform", id="the operator's namespace"),
         pytest.param("FS_GROUP", "1000", 1000, id="a group"),
         pytest.param("FS_GROUP", "", None, id="no group: the platform's"),
@@ -51,6 +53,8 @@ def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
     ("variable", "text"),
     [
         pytest.param("WORKERS", "many", id="no number"),
+        pytest.param("HUB_ENDPOINT", "hub.example.com", id="no URL"),
+        pytest.param("RUNTIME_CACHE_SIZE", "large", id="no size"),
         pytest.param("WORKERS", "1.5", id="no whole number"),
         pytest.param("WORKERS", "", id="empty"),
         pytest.param("WORKERS", "0", id="no worker"),

@@ -18,6 +18,9 @@ DEPLOYMENT: Body = {"metadata": {"name": "chat"}}
 NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
 
 
+NO_KEY = 'MountVolume.SetUp failed for volume "hub-token" : references non-existent secret key: token'
+
+
 def waiting(reason: str, name: str = "engine") -> Body:
     return container(name, waiting={"reason": reason})
 
@@ -74,6 +77,11 @@ def test_since_when_a_pod_is_being_created(body: Body, since: datetime.datetime 
         pytest.param([], None, id="no event"),
         pytest.param([event()], "team-keys", id="a Secret is missing"),
         pytest.param([event("Scheduled", "assigned", "10:00:00"), event()], "team-keys", id="after it got its node"),
+        pytest.param(
+            [event(message=NO_KEY)],
+            "token",
+            id="a key of a Secret is missing",
+        ),
         pytest.param([event("Pulling", "pulling", "10:00:20"), event()], None, id="it is there by now"),
         pytest.param([event(), event("Pulling", "pulling", "10:00:20")], None, id="in whatever order they are listed"),
         pytest.param([event("Pulled", "", "10:00:05"), event()], "team-keys", id="pulled before, by the last attempt"),
@@ -111,7 +119,7 @@ def test_since_when_a_pod_is_being_created(body: Body, since: datetime.datetime 
 def test_what_events_say(listed: list[Body], name: str | None) -> None:
     found = events.missing_secret(listed)
     assert (found and found.name) == name
-    assert found is None or found.message == NOT_FOUND
+    assert found is None or found.message in (NOT_FOUND, NO_KEY)
 
 
 class World:

@@ -187,7 +187,7 @@ class TestSteadyState:
             pytest.param({"model": "pvc://m/x", "resources": {"limits": {"cpu": "1000m"}}}, id="1000m"),
             pytest.param({"model": "pvc://m/x", "scheduling": {"nodeSelector": {}, "tolerations": []}}, id="empties"),
             pytest.param({"model": "pvc://m/x", "replicas": 0}, id="stopped"),
-            pytest.param({"model": "hf://org/name"}, id="refused"),
+            pytest.param({"model": "s3://bucket/name"}, id="refused"),
         ],
     )
     async def test_whatever_the_spec_says(self, spec: Body) -> None:

@@ -26,6 +26,7 @@ class TestModel:
             pytest.param("pvc://models", "/models/source", "models", id="the whole claim"),
             pytest.param("pvc://models/", "/models/source", "models", id="the whole claim, with a slash"),
             pytest.param("file:///opt/model", "/opt/model", None, id="a folder of the image"),
+            pytest.param("hf://org/name@main", "/tmp/model", None, id="a hub's"),
         ],
     )
     def test_where_it_is_in_the_pod(self, uri: str, path: str, claim: str | None) -> None:
@@ -45,15 +46,13 @@ class TestModel:
         assert "Apply a GPTModel of that name" in refused.message
         assert not refused.reason.failing, "it starts by itself once the entry exists"
 
-    @pytest.mark.parametrize(
-        "uri", ["hf://org/name", "org/name", "s3://bucket/key", "gs://bucket/k", "oci://r/i", "https://host/x"]
-    )
+    @pytest.mark.parametrize("uri", ["s3://bucket/key", "gs://bucket/k", "oci://r/i", "https://host/x"])
     def test_a_scheme_that_is_not_served_yet_is_refused_by_name(self, uri: str) -> None:
         refused = refusal({"model": uri})
         assert refused.reason is conditions.INVALID_SPEC
         assert refused.message.startswith("spec.model: ")
         assert uri in refused.message
-        assert "pvc:// and file://" in refused.message
+        assert "hf://, pvc://, file://" in refused.message
 
     def test_an_entry_that_cannot_be_served_is_named(self) -> None:
         refused = refusal({"modelRef": "m"}, gpt_model("m", uri="s3://bucket/key"))

@@ -68,7 +68,9 @@ EDITS: dict[str, tuple[Body, Body]] = {
     "engine.env": ({}, {"engine": {"env": [{"name": "A", "value": ""}]}}),
     "auth.apiKeys": ({}, {"auth": {"apiKeys": {"secretRef": SECRET}}}),
     "auth.disabled": ({}, {"auth": {"disabled": True}}),
-    "huggingFaceTokenSecretRef": ({}, {"huggingFaceTokenSecretRef": {**SECRET, "key": "k"}}),
+    "huggingFaceTokenSecretRef": (
+        {"model": "hf://o/n"}, {"model": "hf://o/n", "huggingFaceTokenSecretRef": {**SECRET, "key": "k"}},
+    ),
     "modelCredentialsSecretRef": ({}, {"modelCredentialsSecretRef": SECRET}),
     "decryptionKeySecretRef": ({}, {"decryptionKeySecretRef": {**SECRET, "key": "k"}}),
     "tls.secretName": ({}, {"tls": {"secretName": "s"}}),

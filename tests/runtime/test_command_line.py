@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gptservice_runtime import __main__ as command
-from gptservice_runtime import contract
+from gptservice_runtime import contract, digest
 
 
 @pytest.fixture
@@ -24,6 +24,9 @@ def claim(tmp_path: Path) -> Path:
     return tmp_path / "claim"
 
 
+OTHER = f"sha256:{'0' * 64}"
+
+
 def message(log: Path) -> dict[str, Any]:
     return json.loads(log.read_bytes())
 
@@ -36,13 +39,22 @@ def test_a_fetched_model_is_reported(claim: Path, log: Path) -> None:
     assert found == {"uri": "pvc://models/smollm2", "revision": None, "digest": None, "bytes": 9}
 
 
+def test_a_mounted_model_is_verified_where_a_digest_is_demanded(claim: Path, log: Path) -> None:
+    wanted = digest.of_path(claim / "smollm2")
+    arguments = ["fetch", "--uri", "pvc://models/smollm2", "--source-root", str(claim), "--digest", wanted]
+    assert command.main([*arguments, "--termination-log", str(log)]) == contract.EXIT_OK
+    assert message(log)["digest"] == wanted
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
         pytest.param(["--uri", "pvc://models/other"], 1, "ModelNotFound", id="no such model"),
         pytest.param(["--uri", "pvc://models/../x"], 1, "InvalidSpec", id="parent"),
-        pytest.param(["--uri", "hf://org/name"], 1, "InvalidSpec", id="a source of a later version"),
-        pytest.param(["--uri", "pvc://models/smollm2", "--digest", "sha256:0"], 1, "InvalidSpec", id="digest"),
+        pytest.param(["--uri", "s3://bucket/x"], 1, "InvalidSpec", id="a source of a later version"),
+        pytest.param(["--uri", "hf://org/../name"], 1, "InvalidSpec", id="parent in a repository"),
+        pytest.param(["--uri", "pvc://models/smollm2", "--digest", OTHER], 1, "ChecksumMismatch", id="digest"),
+        pytest.param(["--uri", "pvc://models/smollm2", "--digest", "sha256:0"], 2, "InvalidImage", id="no digest"),
         pytest.param([], 2, "InvalidImage", id="flag missing"),
         pytest.param(["--uri", "x", "--from-the-future"], 2, "InvalidImage", id="flag of a newer operator"),
     ],

@@ -25,7 +25,7 @@ class Claim(ApiModel):
 
 
 class Cache(ApiModel):
-    """Where downloaded weights are kept; a size-limited emptyDir if absent."""
+    """Where downloaded weights are kept; a small volume on the node's disk if absent."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(

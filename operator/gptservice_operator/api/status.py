@@ -30,9 +30,9 @@ class Effective(ApiModel):
     uri: str | None = None
     """Where the model is."""
     revision: str | None = None
-    """Revision of the model that was fetched."""
+    """Commit of the model that was fetched from a hub."""
     digest: str | None = None
-    """Digest of the model's files."""
+    """Digest of the model's files, where they were fetched or modelDigest asks for it."""
     image: str | None = None
     """Runtime image."""
     gpu_count: int | None = None

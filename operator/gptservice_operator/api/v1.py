@@ -79,7 +79,8 @@ class GPTServiceSpec(ApiModel):
     rules: ClassVar[tuple[Rule, ...]] = _SPEC_RULES
 
     model: ModelName | None = None
-    """The model: a name of the catalogue (GPTModel), or a uri: pvc://claim/path, file:///path in the image."""
+    """The model: a name of the catalogue (GPTModel), or a uri: hf://org/name[@revision], pvc://claim/path, or
+    file:///path in the image."""
     model_ref: Name | None = None
     """Name of a GPTModel of the catalogue."""
     served_model_names: ServedNames | None = None
@@ -109,7 +110,7 @@ class GPTServiceSpec(ApiModel):
     auth: Auth | None = None
     """What a client must show; a generated key if absent."""
     hugging_face_token_secret_ref: SecretKeyRef | None = None
-    """Secret with the token for the Hugging Face hub."""
+    """Secret with the token for the hub of an hf:// model."""
     model_credentials_secret_ref: SecretRef | None = None
     """Secret with the credentials for the model's object store or registry."""
     decryption_key_secret_ref: SecretKeyRef | None = None
@@ -166,7 +167,8 @@ class GPTModelSpec(ApiModel):
     )
 
     uri: ModelUri
-    """Where the model is: pvc://claim/path in the service's namespace, or file:///path in the image."""
+    """Where the model is: hf://org/name[@revision], pvc://claim/path in the service's namespace, or file:///path in
+    the image."""
     served_model_names: ServedNames | None = None
     """What clients put into "model", unless the service says so itself."""
     digest: Digest | None = None

@@ -5,10 +5,10 @@ from typing import Any
 from gptservice_operator import names
 from gptservice_runtime import contract
 
+from .fetch_container import render_fetch_container, source_mount, source_volumes
 from .resolved import Resolved
 
 ENGINE_CONTAINER = "engine"
-FETCH_CONTAINER = "fetch"
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 STARTUP_PERIOD_SECONDS = 2
@@ -40,7 +40,7 @@ def render_pod_template(resolved: Resolved) -> dict[str, Any]:
             "enableServiceLinks": False,
             "securityContext": security,
             "terminationGracePeriodSeconds": grace,
-            "initContainers": [_fetch_container(resolved)],
+            "initContainers": [render_fetch_container(resolved, _SECURITY, [_NO_GPU])],
             "containers": [_engine_container(resolved)],
             "volumes": _volumes(resolved),
             # Always: where it is left out later, the API server brings it back from the field's old name.
@@ -58,23 +58,6 @@ def _metadata(resolved: Resolved) -> dict[str, Any]:
 
 def _pull_secrets(resolved: Resolved) -> list[dict[str, str]]:
     return [{"name": name} for name in resolved.pod.image_pull_secrets]
-
-
-def _fetch_container(resolved: Resolved) -> dict[str, Any]:
-    args = [contract.FETCH_COMMAND, contract.URI_FLAG, resolved.source.uri]
-    return {
-        "name": FETCH_CONTAINER,
-        "image": resolved.image,
-        "imagePullPolicy": resolved.image_pull_policy,
-        "command": [contract.COMMAND],
-        "args": [*args, contract.SOURCE_ROOT_FLAG, contract.SOURCE_ROOT],
-        "env": [_NO_GPU],
-        # An init container costs the greater of its own and the others' requests, so this is free; and a namespace
-        # whose LimitRange lets the engine pass lets this pass too.
-        "resources": {"requests": dict(resolved.requests), "limits": dict(resolved.limits)},
-        "securityContext": _SECURITY,
-        "volumeMounts": [*_source_mount(resolved), {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT}],
-    }
 
 
 def _engine_container(resolved: Resolved) -> dict[str, Any]:
@@ -100,7 +83,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "readinessProbe": _probe(contract.READY_PATH, period=2, failures=1),
         "livenessProbe": _probe(contract.LIVE_PATH, period=10, failures=3),
         "volumeMounts": [
-            *_source_mount(resolved),
+            *source_mount(resolved),
             {"name": "cache", "mountPath": contract.CACHE_ROOT},
             *_keys_mount(resolved),
             {"name": "limits", "mountPath": contract.LIMITS_DIRECTORY, "readOnly": True},
@@ -158,12 +141,6 @@ def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
     }
 
 
-def _source_mount(resolved: Resolved) -> list[dict[str, Any]]:
-    if resolved.source.claim is None:
-        return []
-    return [{"name": "source", "mountPath": contract.SOURCE_ROOT, "readOnly": True}]
-
-
 def _keys_mount(resolved: Resolved) -> list[dict[str, Any]]:
     if resolved.api_keys is None:
         return []
@@ -185,16 +162,13 @@ def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
         # Readable for the pod's group (fsGroup), and for nobody else.
         keys = {"secretName": resolved.api_keys.secret, "defaultMode": 0o440}
         volumes.append({"name": "keys", "secret": keys})
-    if resolved.source.claim is not None:
-        claim = {"claimName": resolved.source.claim, "readOnly": True}
-        volumes.append({"name": "source", "persistentVolumeClaim": claim})
-    return volumes
+    return [*volumes, *source_volumes(resolved)]
 
 
 def _cache_volume(resolved: Resolved) -> dict[str, Any]:
     claim = resolved.companions.cache_claim_name
     if claim is None:
-        return {"name": "cache", "emptyDir": {"sizeLimit": _SCRATCH_SIZE}}
+        return {"name": "cache", "emptyDir": {"sizeLimit": resolved.cache_size}}
     return {"name": "cache", "persistentVolumeClaim": {"claimName": claim}}
 
 

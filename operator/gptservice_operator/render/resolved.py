@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gptservice_operator import names
+from gptservice_operator.api.access import SecretKeyRef
 from gptservice_operator.api.autoscaling import Autoscaling
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.engine import EnvVar
+from gptservice_operator.api.quantity import quantity
 from gptservice_operator.api.scheduling import Scheduling
 
 
@@ -19,12 +21,24 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Hub:
+    """How a model's hub is reached; an empty endpoint is Hugging Face's own."""
+
+    endpoint: str
+    token: SecretKeyRef | None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where a model is. ``claim`` is the PersistentVolumeClaim of a ``pvc://`` uri; ``path`` is absolute in the pod."""
 
     uri: str
     path: str
     claim: str | None = None
+    digest: str | None = None
+    """Demanded of its files."""
+    hub: Hub | None = None
+    """None unless it is downloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +172,8 @@ class Resolved:
     api_keys: ApiKeys | None
     """None if nobody is asked for a key."""
     companions: Companions
+    cache_size: str
+    """Of a cache on the node's disk."""
     startup_timeout_seconds: int
     drain_timeout_seconds: int
     fs_group: int | None
@@ -170,6 +186,11 @@ class Resolved:
         if self.autoscaling is None:
             return self.replicas
         return min(max(self.replicas, self.autoscaling.least_replicas), self.autoscaling.max_replicas)
+
+    @property
+    def cache_bytes(self) -> int:
+        """``cache_size`` as a number."""
+        return int(quantity(self.cache_size) or 0)
 
     def metadata(self, name: str) -> dict[str, Any]:
         """Return the metadata of a child called ``name``."""

@@ -1,0 +1,41 @@
+"""Which files of a model are needed to serve it; the digest is that of these files. Pure."""
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+_WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
+"""The first of these that a folder has is taken; the others hold the same weights once more."""
+_OTHER_SUFFIXES = frozenset({".json", ".jinja", ".model", ".py", ".tiktoken", ".txt", ".yaml"})
+"""Configuration, tokenizer, chat templates and the code that some models bring along."""
+_NO_WEIGHTS = frozenset({"training_args.bin", "optimizer.bin", "scheduler.bin", "optimizer.pt", "scheduler.pt"})
+_OTHER_FORMATS = frozenset({"coreml", "flax", "gguf", "metal", "onnx", "openvino", "original", "tensorrt"})
+"""Folders with the same model for other engines."""
+_MODULE = re.compile(r"\d+_")
+"""Folders of sentence-transformers' modules; vLLM leaves one without weights out, and says so in its log alone."""
+_CONSOLIDATED = "consolidated"
+"""Mistral's second copy of the weights in one piece, beside those that ``config.json`` speaks of."""
+
+
+def needed(names: Iterable[str]) -> list[str]:
+    """The names to take, sorted; paths are relative to the model's folder, with ``/``."""
+    visible = [path for name in names if not _is_hidden(path := PurePosixPath(name))]
+    folders = {path.parent for path in visible if len(path.parts) == 1 or _MODULE.match(path.parts[0])}
+    weights = [path for folder in folders for path in _weights([path for path in visible if path.parent == folder])]
+    return sorted(str(path) for path in [*weights, *filter(_is_other, visible)])
+
+
+def _is_hidden(path: PurePosixPath) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _is_other(path: PurePosixPath) -> bool:
+    return path.suffix in _OTHER_SUFFIXES and path.parts[0] not in _OTHER_FORMATS
+
+
+def _weights(paths: list[PurePosixPath]) -> list[PurePosixPath]:
+    for suffix in _WEIGHT_SUFFIXES:
+        found = [path for path in paths if path.suffix == suffix and path.name not in _NO_WEIGHTS]
+        if found:
+            return [path for path in found if not path.name.startswith(_CONSOLIDATED)] or found
+    return []

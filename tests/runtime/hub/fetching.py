@@ -1,0 +1,76 @@
+"""Runs the real `gptservice-runtime fetch` as a process against the stand-in hub."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from e2e.hub.server import Hub
+from tests.runtime.harness import PACKAGE_PARENT, free_ports
+
+URI = "hf://org/name"
+STALL = "0.5"
+PAUSE = "0.01"
+
+
+@dataclass
+class Outcome:
+    """How a fetch ended."""
+
+    code: int
+    message: dict[str, Any]
+    log: str
+
+
+@dataclass
+class Pod:
+    """One pod's view: its own link and log, a cache that it may share."""
+
+    folder: Path
+    hub: Hub
+    cache: Path
+    name: str = "pod"
+    options: Sequence[str] = ()
+    uri: str = URI
+    prefix: Sequence[str] = ()
+    port: int = field(default_factory=lambda: free_ports(1)[0])
+    process: asyncio.subprocess.Process | None = field(default=None, init=False)
+
+    @property
+    def link(self) -> Path:
+        return self.folder / f"{self.name}-model"
+
+    @property
+    def _termination_log(self) -> Path:
+        return self.folder / f"{self.name}-termination-log"
+
+    async def start(self) -> None:
+        self._termination_log.unlink(missing_ok=True)
+        self.cache.mkdir(exist_ok=True)
+        self.process = await asyncio.create_subprocess_exec(
+            *(*self.prefix, sys.executable, "-m", "gptservice_runtime", "fetch", "--uri", self.uri),
+            *("--cache-root", str(self.cache), "--link", str(self.link), "--stall", STALL, "--pause", PAUSE),
+            *("--token-directory", str(self.folder / "token"), "--termination-log", str(self._termination_log)),
+            *("--probe-port", str(self.port), *self.options),
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(PACKAGE_PARENT), "HF_ENDPOINT": self.hub.endpoint},
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def ended(self) -> Outcome:
+        assert self.process is not None
+        _, log = await self.process.communicate()
+        assert self.process.returncode is not None
+        message = json.loads(self._termination_log.read_bytes()) if self._termination_log.exists() else {}
+        return Outcome(self.process.returncode, message, log.decode())
+
+    async def fetch(self) -> Outcome:
+        await self.start()
+        return await self.ended()
+
+    def give_token(self, text: str, key: str = "token") -> None:
+        (self.folder / "token").mkdir(exist_ok=True)
+        (self.folder / "token" / key).write_text(text)

@@ -1,0 +1,34 @@
+"""The digest of a model, as runtime-image/README.md defines it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gptservice_runtime import digest, models
+
+
+def test_it_can_be_made_with_a_shell(tmp_path: Path) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    for name in ("config.json", "model.safetensors", "1_Pooling/config.json"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "README.md").write_text("no part of it")
+    script = r"""
+        for file in $(printf '%s\n' config.json model.safetensors 1_Pooling/config.json | LC_ALL=C sort); do
+            printf '%s  %s  %s\n' "$(sha256sum < "$file" | cut -d' ' -f1)" "$(stat -c %s "$file")" "$file"
+        done | sha256sum | cut -d' ' -f1
+    """
+    made = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert digest.of_path(tmp_path) == f"sha256:{made.stdout.strip()}"
+
+
+def test_a_file_is_a_model_of_one_line(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model.gguf").write_text("GGUF")
+    assert digest.of_path(tmp_path / "a" / "model.gguf") == digest.of_path(tmp_path / "b" / "model.gguf")
+
+
+def test_another_digest_is_refused_with_both() -> None:
+    with pytest.raises(models.ModelError, match=r"is sha256:1, and modelDigest demands sha256:2"):
+        digest.demand("pvc://a/b", "sha256:1", "sha256:2")

@@ -6,16 +6,16 @@ import logging
 import os
 import secrets
 import signal
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gptservice_runtime import (
     cgroup,
     child,
     contract,
     control,
+    draining,
     engine,
     failures,
     keys,
@@ -25,16 +25,14 @@ from gptservice_runtime import (
     readiness,
 )
 from gptservice_runtime.termination import write_failure
+from gptservice_runtime.waiting import first
 
 _log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HEARTBEAT_SECONDS = 1.0
-_DRAIN_POLL_SECONDS = 0.1
 _ABANDON_SECONDS = 2.0
 """Grace for an engine that is stopped before it has served: nothing can be lost."""
-KILL_MARGIN_SECONDS = 5.0
-"""Beyond the drain time-out, before the engine is killed; after GRACE_MARGIN_SECONDS the kubelet kills us."""
 LAST_OUTPUT_SECONDS = 0.5
 
 
@@ -139,7 +137,7 @@ class _Supervisor:
             return await self._abandon(process)
         self._start_seconds = asyncio.get_running_loop().time() - began
         _log.info("ready")
-        await _first(process.ended, self._stop.wait())
+        await first(process.ended, self._stop.wait())
         if process.ended.done():
             raise self._engine_died(process)
         return await self._drain(process)
@@ -182,7 +180,7 @@ class _Supervisor:
         )
         try:
             budget = deadline - asyncio.get_running_loop().time()
-            await _first(warming, process.ended, self._stop.wait(), within=budget)
+            await first(warming, process.ended, self._stop.wait(), within=budget)
             if self._stop.is_set():
                 return False
             if process.ended.done():
@@ -218,44 +216,19 @@ class _Supervisor:
     async def _abandon(self, process: child.Child) -> int:
         _log.info("stopping the engine before it has served")
         process.terminate()
-        await _first(process.ended, within=_ABANDON_SECONDS)
+        await first(process.ended, within=_ABANDON_SECONDS)
         return contract.EXIT_OK
 
     async def _drain(self, process: child.Child) -> int:
-        await _first(process.ended, within=self._options.drain_gap)
-        if process.ended.done():
-            raise self._engine_died(process)
-        deadline = asyncio.get_running_loop().time() + self._options.engine_options.drain_timeout
-        _log.info("draining: up to %d s for running requests", self._options.engine_options.drain_timeout)
-        self._control.drain()
-        await self._finish_requests(process, deadline)
-        process.terminate()
-        remaining = deadline - asyncio.get_running_loop().time()
-        await _first(process.ended, within=remaining + KILL_MARGIN_SECONDS)
-        if not process.ended.done():
-            raise self._drain_failed(f"the engine did not end within {KILL_MARGIN_SECONDS:.0f} s more")
-        _log.info("drained: the engine ended with %s", process.ended.result())
+        drain_timeout = self._options.engine_options.drain_timeout
+        times = draining.Times(gap=self._options.drain_gap, timeout=drain_timeout)
+        try:
+            await draining.drain(process, self._control, times)
+        except draining.EngineEndedError as error:
+            raise self._engine_died(process) from error
+        except draining.DrainTimeoutError as error:
+            raise self._failed(contract.REASON_DRAIN_TIMEOUT, str(error)) from error
         return contract.EXIT_OK
-
-    async def _finish_requests(self, process: child.Child, deadline: float) -> None:
-        """Return once nothing is in flight. The engine gets no signal before: it would drop what waits to begin."""
-        loop = asyncio.get_running_loop()
-        while True:
-            # Sleep first: a request that came just before the refusals must have been counted.
-            await _first(process.ended, within=_DRAIN_POLL_SECONDS)
-            if process.ended.done():
-                raise self._engine_died(process)
-            if self._control.in_flight == 0:
-                return
-            if loop.time() >= deadline:
-                raise self._drain_failed(f"{self._control.in_flight} request(s) were still running and are cut")
-
-    def _drain_failed(self, what: str) -> _FailedError:
-        budget = self._options.engine_options.drain_timeout
-        return self._failed(
-            contract.REASON_DRAIN_TIMEOUT,
-            f"{what} after the drain time-out of {budget} s: raise drainTimeoutSeconds if requests take longer",
-        )
 
     def _engine_died(self, process: child.Child) -> _FailedError:
         self._state = self._state.engine_died()
@@ -283,14 +256,3 @@ class _Supervisor:
 
     def _failed(self, reason: contract.TerminationReason, message: str) -> _FailedError:
         return _FailedError({"reason": reason, "message": message, "phase": self._state.phase})
-
-
-async def _first(*awaitables: Awaitable[Any], within: float | None = None) -> None:
-    """Wait for whichever comes first, or for `within` seconds. Futures that were given stay untouched."""
-    given = {item for item in awaitables if isinstance(item, asyncio.Future)}
-    made = {asyncio.ensure_future(item) for item in awaitables if not isinstance(item, asyncio.Future)}
-    try:
-        await asyncio.wait(given | made, timeout=within, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in made:
-            task.cancel()

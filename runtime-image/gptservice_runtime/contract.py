@@ -34,9 +34,11 @@ ENGINE_ARGS_SEPARATOR: Final = "--"
 ENGINE_PORT: Final = 8000
 """The OpenAI API, spoken by the engine itself."""
 PROBE_PORT: Final = 8081
-"""Plain HTTP for the kubelet and whoever scrapes: LIVE_PATH, READY_PATH and METRICS_PATH."""
+"""Plain HTTP for the kubelet and whoever scrapes: the paths that follow."""
 LIVE_PATH: Final = "/livez"
 READY_PATH: Final = "/readyz"
+STARTUP_PATH: Final = "/startupz"
+"""200 from the first time on that READY_PATH has been."""
 METRICS_PATH: Final = "/metrics"
 """Prometheus' text format: the engine's metrics as they are, then the runtime's own. ENGINE_PORT answers 404 to it."""
 METRICS_PREFIX: Final = "gptservice_"
@@ -91,6 +93,8 @@ REASON_DRAIN_TIMEOUT: Final = "DrainTimeout"
 """The engine was still there after the drain time-out and had to be killed."""
 REASON_DRAINING: Final = "Draining"
 """Only in the body of a 503: SIGTERM was received."""
+REASON_ENGINE_UNRESPONSIVE: Final = "EngineUnresponsive"
+"""Only in the body of a 503: the engine has served and does not answer any more."""
 REASON_GPU_OUT_OF_MEMORY: Final = "GPUOutOfMemory"
 REASON_INVALID_ENGINE_ARGUMENT: Final = "InvalidEngineArgument"
 REASON_INVALID_IMAGE: Final = "InvalidImage"
@@ -151,7 +155,7 @@ class FailureMessage(TypedDict):
 
 
 class NotReady(TypedDict):
-    """Body of a 503 of LIVE_PATH or READY_PATH."""
+    """Body of a 503 of LIVE_PATH, READY_PATH or STARTUP_PATH."""
 
     reason: str
     message: str

@@ -14,9 +14,11 @@ CONTROL_FILE_ENV = "GPTSERVICE_CONTROL_FILE"
 KEYS_DIRECTORY_ENV = "GPTSERVICE_KEYS_DIRECTORY"
 METRICS_TOKEN_ENV = "GPTSERVICE_METRICS_TOKEN"  # noqa: S105 - the variable's name
 """How the supervisor tells the middleware inside the engine where to look, and how to know the supervisor."""
+ENGINE_PROBE = "gptservice_runtime.probing.EngineProbe"
 MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
 METRICS_GUARD = "gptservice_runtime.guard.MetricsGuard"
 KEY_CHECK = "gptservice_runtime.keys.KeyCheck"
+ACCESS_LOG = "gptservice_runtime.access.AccessLog"
 
 _UNLESS_GIVEN = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 """On a CPU, vLLM binds its threads to cores that it chooses as if it were alone on the node: every pod chooses the same
@@ -67,10 +69,11 @@ def arguments(options: EngineOptions) -> list[str]:
         *(EXECUTABLE, "serve", str(options.model)),
         *chosen_arguments(options),
         *("--host", "0.0.0.0", "--port", str(options.port)),  # noqa: S104 - it serves the pod's address
-        *("--middleware", MIDDLEWARE, "--shutdown-timeout", str(options.drain_timeout)),
-        # The last one is the outermost: what it refuses is never in flight.
-        *("--middleware", METRICS_GUARD),
+        *("--shutdown-timeout", str(options.drain_timeout)),
+        # From the innermost to the outermost: what the key check refuses is never in flight, and all is logged.
+        *("--middleware", ENGINE_PROBE, "--middleware", MIDDLEWARE, "--middleware", METRICS_GUARD),
         *(("--middleware", KEY_CHECK) if options.require_api_key else ()),
+        *("--middleware", ACCESS_LOG, "--disable-uvicorn-access-log"),
         *("--served-model-name", *options.served_model_names),
     ]
 
@@ -110,6 +113,11 @@ def environment(inherited: Mapping[str, str], paths: EnginePaths, metrics_token:
         CONTROL_FILE_ENV: str(paths.control_file),
         METRICS_TOKEN_ENV: metrics_token,
     }
+
+
+def is_on_cpu(inherited: Mapping[str, str]) -> bool:
+    """Whether the operator gave this container no GPU."""
+    return inherited.get("NVIDIA_VISIBLE_DEVICES") == "void"
 
 
 def _cache_variables(root: Path) -> dict[str, str]:

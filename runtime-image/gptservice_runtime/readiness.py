@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 
 from gptservice_runtime import contract
+from gptservice_runtime.reach import Reach
 
 _POLL_SECONDS = 0.25
 _LIST_TIMEOUT_SECONDS = 5
@@ -28,6 +29,10 @@ class Readiness:
     detail: str = "the engine has not been started yet"
     keys_problem: str = ""
     """Why no request of our own can show an API key, where one is demanded."""
+    unresponsive: str = ""
+    """Why the engine, once it has served, must get no requests; empty while it may."""
+    started_up: bool = False
+    """Whether it has ever been ready."""
 
     def started(self) -> "Readiness":
         """The engine's process runs; after SIGTERM that changes nothing for clients."""
@@ -45,11 +50,15 @@ class Readiness:
         """The warm-up request was answered; one that comes after SIGTERM changes nothing."""
         if self.phase != contract.PHASE_WARMING_UP:
             return self
-        return replace(self, phase=contract.PHASE_SERVING, detail="serving")
+        return replace(self, phase=contract.PHASE_SERVING, detail="serving", started_up=True)
 
     def with_keys_problem(self, problem: str) -> "Readiness":
         """What is wrong with the API keys; empty when nothing is (any more)."""
         return replace(self, keys_problem=problem)
+
+    def with_health(self, unresponsive: str) -> "Readiness":
+        """Why the engine must get no requests; empty when it may (again)."""
+        return replace(self, unresponsive=unresponsive)
 
     def draining(self) -> "Readiness":
         """SIGTERM was received."""
@@ -63,12 +72,15 @@ class Readiness:
     @property
     def ready(self) -> bool:
         """Whether the pod may take traffic."""
-        return self.phase == contract.PHASE_SERVING and self.engine_alive
+        return self.phase == contract.PHASE_SERVING and self.engine_alive and not self.unresponsive
 
     def not_ready(self) -> contract.NotReady:
         """Body of the 503."""
         if self.phase == contract.PHASE_DRAINING:
             reason = contract.REASON_DRAINING
+        elif self.phase == contract.PHASE_SERVING and self.engine_alive:
+            unresponsive = contract.REASON_ENGINE_UNRESPONSIVE
+            return {"reason": unresponsive, "message": self.unresponsive, "phase": self.phase}
         elif self.phase == contract.PHASE_SERVING:
             reason = contract.REASON_CRASH_LOOP
         elif self.keys_problem:
@@ -91,14 +103,14 @@ Key = Callable[[], str | None]
 
 
 async def warm_up(
-    base_url: str, served_names: tuple[str, ...], on_listed: Callable[[], None], key: Key | None = None
+    reach: Reach, served_names: tuple[str, ...], on_listed: Callable[[], None], key: Key | None = None
 ) -> None:
     """Return once every name is listed and a completion was answered, and where keys are demanded, none was refused.
 
     Retries for ever while the engine cannot be reached or is busy: the caller owns the start-up budget.
 
     Args:
-        base_url: the engine's API.
+        reach: the engine's API.
         served_names: what it must list; the first is asked.
         on_listed: called when it lists them.
         key: asked for each request; None where no key is demanded.
@@ -107,8 +119,7 @@ async def warm_up(
         WarmUpRefusedError: the engine will never answer the warm-up.
         KeyNotDemandedError: `key` was given, and a request without one was answered.
     """
-    # trust_env stays off: a proxy in the user's engine.env must not stand between us and the engine.
-    async with aiohttp.ClientSession(base_url, trust_env=False) as session:
+    async with reach.session() as session:
         while not await _lists(session, set(served_names), key):  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(_POLL_SECONDS)
         on_listed()

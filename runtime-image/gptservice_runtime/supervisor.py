@@ -24,8 +24,10 @@ from gptservice_runtime import (
     probes,
     readiness,
 )
+from gptservice_runtime.reach import Reach
 from gptservice_runtime.termination import write_failure
 from gptservice_runtime.waiting import first
+from gptservice_runtime.watch import watch
 
 _log = logging.getLogger(__name__)
 
@@ -70,10 +72,9 @@ class _Supervisor:
         self._heartbeat = 0.0
         self._control = control.ControlBlock.private()
         self._oom_kills_before = cgroup.oom_kills()
-        self._engine_url = f"http://127.0.0.1:{options.engine_options.port}"
-        self._metrics_token = secrets.token_hex()
+        self._reach = Reach(base_url=f"http://127.0.0.1:{options.engine_options.port}", token=secrets.token_hex())
         keys_directory = options.engine_paths.keys_directory if options.engine_options.require_api_key else None
-        self._engine_metrics = metrics.EngineMetrics(self._engine_url, self._metrics_token, keys_directory)
+        self._engine_metrics = metrics.EngineMetrics(self._reach, keys_directory)
         self._start_seconds: float | None = None
 
     async def run(self) -> int:
@@ -137,10 +138,20 @@ class _Supervisor:
             return await self._abandon(process)
         self._start_seconds = asyncio.get_running_loop().time() - began
         _log.info("ready")
-        await first(process.ended, self._stop.wait())
+        on_cpu = engine.is_on_cpu(self._environment)
+        watching = asyncio.create_task(watch(process, self._control, self._on_health, on_cpu=on_cpu))
+        try:
+            await first(process.ended, self._stop.wait(), watching)
+            if watching.done():
+                watching.result()
+        finally:
+            watching.cancel()
         if process.ended.done():
             raise self._engine_died(process)
         return await self._drain(process)
+
+    def _on_health(self, problem: str) -> None:
+        self._state = self._state.with_health(problem)
 
     def _check(self) -> None:
         try:
@@ -160,7 +171,7 @@ class _Supervisor:
 
     def _start(self, reaper: child.Reaper) -> child.Child:
         argv = engine.arguments(self._options.engine_options)
-        environment = engine.environment(self._environment, self._options.engine_paths, self._metrics_token)
+        environment = engine.environment(self._environment, self._options.engine_paths, self._reach.token)
         _log.info("starting %s", engine.command_line(argv))
         try:
             process = child.start(argv, environment, reaper)
@@ -176,7 +187,7 @@ class _Supervisor:
         """Whether the engine serves; False when SIGTERM came first."""
         key = self._key if self._options.engine_options.require_api_key else None
         warming = asyncio.create_task(
-            readiness.warm_up(self._engine_url, self._options.engine_options.served_model_names, self._on_listed, key)
+            readiness.warm_up(self._reach, self._options.engine_options.served_model_names, self._on_listed, key)
         )
         try:
             budget = deadline - asyncio.get_running_loop().time()

@@ -67,16 +67,16 @@ def blocks(pid: int, number: int) -> bool:
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
-async def until(condition: Any, what: str) -> None:
+async def until(condition: Any, what: str, seconds: float = WAIT_SECONDS) -> None:
     """Wait until the function returns something true; it may be a coroutine function."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         result = condition()
         if asyncio.iscoroutine(result):
             result = await result
         if result:
             return
-        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
         await asyncio.sleep(0.005)
 
 
@@ -153,14 +153,14 @@ class Runtime:
         except aiohttp.ClientError:
             return 0, {}
 
-    async def ready(self) -> None:
+    async def ready(self, seconds: float = WAIT_SECONDS) -> None:
         """Wait for 200; fails at once when the process ends."""
 
         async def condition() -> bool:
             assert self.exit_code() is None, f"ended before it was ready: {self.stderr}"
             return (await self.probe())[0] == 200
 
-        await until(condition, "readiness")
+        await until(condition, "readiness", seconds)
 
     def exit_code(self) -> int | None:
         assert self.process is not None, "not started"

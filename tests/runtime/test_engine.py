@@ -76,15 +76,19 @@ def middleware(argv: list[str]) -> list[str]:
     return [argv[at + 1] for at, word in enumerate(argv) if word == "--middleware"]
 
 
+INNERMOST_FIRST = ["ENGINE_PROBE", "MIDDLEWARE", "METRICS_GUARD", "KEY_CHECK", "ACCESS_LOG"]
+
+
 @pytest.mark.parametrize("extra", [(), ("--middleware", "taken.over")])
-def test_the_key_check_comes_last_which_is_outermost(extra: tuple[str, ...]) -> None:
+def test_nothing_of_the_users_comes_between_ours_or_outside_of_them(extra: tuple[str, ...]) -> None:
     asked = replace(OPTIONS, require_api_key=True, extra_arguments=extra)
-    assert middleware(engine.arguments(asked))[-3:] == [engine.MIDDLEWARE, engine.METRICS_GUARD, engine.KEY_CHECK]
+    ours = [getattr(engine, name) for name in INNERMOST_FIRST]
+    assert middleware(engine.arguments(asked))[-5:] == ours
     without = engine.arguments(replace(asked, require_api_key=False))
-    assert middleware(without)[-2:] == [engine.MIDDLEWARE, engine.METRICS_GUARD]
+    assert middleware(without)[-4:] == [path for path in ours if path != engine.KEY_CHECK]
 
 
-@pytest.mark.parametrize("name", ["MIDDLEWARE", "METRICS_GUARD", "KEY_CHECK"])
+@pytest.mark.parametrize("name", INNERMOST_FIRST)
 def test_the_engine_finds_each_of_them(name: str) -> None:
     module, _, found = getattr(engine, name).rpartition(".")
     assert inspect.isclass(getattr(importlib.import_module(module), found))

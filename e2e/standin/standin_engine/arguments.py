@@ -71,6 +71,7 @@ def _add_ignored(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--chat-template")
     serve.add_argument("--tokenizer")
     serve.add_argument("--uvicorn-log-level", default="info")
+    serve.add_argument("--disable-uvicorn-access-log", action="store_true")
     serve.add_argument("--scheduling-policy", choices=("fcfs", "priority"), default="fcfs")
     for name in ("enforce-eager", "enable-prefix-caching", "trust-remote-code", "enable-chunked-prefill"):
         serve.add_argument(f"--{name}", action=argparse.BooleanOptionalAction)

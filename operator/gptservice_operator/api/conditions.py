@@ -62,6 +62,10 @@ AUTOSCALING_INACTIVE = Reason(
     "AutoscalingInactive", "Install or mend what serves the metric; until then the number of replicas stays as it is"
 )
 MODEL_LOADING = Reason("ModelLoading")
+ENGINE_UNRESPONSIVE = Reason(
+    "EngineUnresponsive",
+    "Read `kubectl logs` of the pod; it serves again by itself once its engine answers, else delete the pod",
+)
 DRAIN_TIMEOUT = Reason("DrainTimeout", "Raise spec.drainTimeoutSeconds if requests were cut")
 MODEL_LOAD_FAILED = Reason("ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", True)
 INVALID_ENGINE_ARGUMENT = Reason("InvalidEngineArgument", "Correct spec.engine.args", True)

@@ -92,7 +92,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "resources": _resources(resolved),
         "securityContext": _SECURITY,
         "startupProbe": _probe(
-            contract.READY_PATH,
+            contract.STARTUP_PATH,
             period=STARTUP_PERIOD_SECONDS,
             failures=-(-(resolved.startup_timeout_seconds + STARTUP_MARGIN_SECONDS) // STARTUP_PERIOD_SECONDS),
         ),

@@ -9,7 +9,7 @@ from gptservice_runtime import contract
 
 from . import advice, companions, names, reserved, revisions
 from .api import conditions, v1
-from .api.access import Auth
+from .api.access import Auth, Tls
 from .api.body import section
 from .api.conditions import Reason
 from .api.engine import Gpu, Resources
@@ -27,11 +27,13 @@ from .render.resolved import (
     Resolved,
     ResolvedGpu,
     ResolvedRollout,
+    ServingTls,
     Source,
 )
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 DEFAULT_PORT = 80
+DEFAULT_TLS_PORT = 443
 SERVED_SCHEMES = ("pvc://", "file://")
 
 T = TypeVar("T")
@@ -108,8 +110,9 @@ def _resolve(
         env=env,
         scheduling=spec.scheduling or Scheduling(),
         pod=_pod_details(metadata["name"], spec),
-        exposure=_exposure(spec.service or ServiceSpec()),
+        exposure=_exposure(spec.service or ServiceSpec(), DEFAULT_PORT if spec.tls is None else DEFAULT_TLS_PORT),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
+        tls=_tls(metadata["name"], spec.tls),
         companions=beside,
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
@@ -160,9 +163,9 @@ def _pod_details(name: str, spec: v1.GPTServiceSpec) -> PodDetails:
     )
 
 
-def _exposure(k8s_service: ServiceSpec) -> Exposure:
+def _exposure(k8s_service: ServiceSpec, default_port: int) -> Exposure:
     annotations = _taken_over(k8s_service.annotations)
-    return Exposure(k8s_service.type or "ClusterIP", k8s_service.port or DEFAULT_PORT, annotations)
+    return Exposure(k8s_service.type or "ClusterIP", k8s_service.port or default_port, annotations)
 
 
 def _scaling_warnings(spec: v1.GPTServiceSpec) -> Iterable[str]:
@@ -180,6 +183,13 @@ def _api_keys(auth: Auth | None, generated: str) -> ApiKeys | None:
         return None
     given = auth.api_keys.secret_ref if auth is not None and auth.api_keys is not None else None
     return ApiKeys(generated, generated=True) if given is None else ApiKeys(given.name, generated=False)
+
+
+def _tls(name: str, wanted: Tls | None) -> ServingTls | None:
+    """A certificate that is issued comes by a Secret of its own."""
+    if wanted is None:
+        return None
+    return ServingTls(wanted.secret_name or names.certificate_secret(name), wanted.client_ca_secret_ref)
 
 
 def _catalogue_warnings(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

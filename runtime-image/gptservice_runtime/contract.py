@@ -28,6 +28,10 @@ STARTUP_TIMEOUT_FLAG: Final = "--startup-timeout"
 DRAIN_TIMEOUT_FLAG: Final = "--drain-timeout"
 REQUIRE_API_KEY_FLAG: Final = "--require-api-key"
 """Without a value: every request to ENGINE_PORT must show a key of KEYS_DIRECTORY."""
+TLS_FLAG: Final = "--tls"
+"""Without a value: ENGINE_PORT speaks TLS, with the certificate of TLS_DIRECTORY."""
+REQUIRE_CLIENT_CERTIFICATE_FLAG: Final = "--require-client-certificate"
+"""Without a value, and only with TLS_FLAG: clients must show a certificate of the CA in CLIENT_CA_DIRECTORY."""
 ENGINE_ARGS_SEPARATOR: Final = "--"
 
 # --- ports ----------------------------------------------------------------------------------------
@@ -62,6 +66,14 @@ LIMITS_POLL_SECONDS: Final = 2
 KEYS_DIRECTORY: Final = "/etc/gptservice/keys"
 """Mount point of the Secret whose values hold the API keys, one per line (never by ``subPath``)."""
 KEYS_POLL_SECONDS: Final = 2
+TLS_DIRECTORY: Final = "/etc/gptservice/tls"
+"""Mount point of the Secret with TLS_CERTIFICATE_FILE and TLS_KEY_FILE (never by ``subPath``)."""
+TLS_CERTIFICATE_FILE: Final = "tls.crt"
+TLS_KEY_FILE: Final = "tls.key"
+CLIENT_CA_DIRECTORY: Final = "/etc/gptservice/client-ca"
+"""Mount point of a Secret with the client CA: CLIENT_CA_FILE, else the only file there is (never by ``subPath``)."""
+CLIENT_CA_FILE: Final = "ca.crt"
+TLS_POLL_SECONDS: Final = 2
 TERMINATION_LOG: Final = "/dev/termination-log"
 TERMINATION_MESSAGE_MAX_BYTES: Final = 4096
 
@@ -87,6 +99,8 @@ EXIT_USAGE: Final = 2
 # --- reasons in the termination message and in the body of a 503 ----------------------------------
 REASON_API_KEYS_UNUSABLE: Final = "APIKeysUnusable"
 """A key is demanded and there is none that a client could send."""
+REASON_CERTIFICATE_UNUSABLE: Final = "CertificateUnusable"
+"""TLS is asked for, and the certificate, its key or the client CA is missing or of no use."""
 REASON_CRASH_LOOP: Final = "CrashLoop"
 """The engine ended without being asked after it had served, or was killed by a signal."""
 REASON_DRAIN_TIMEOUT: Final = "DrainTimeout"
@@ -110,6 +124,7 @@ REASON_OUT_OF_MEMORY: Final = "OutOfMemory"
 
 TerminationReason = Literal[
     "APIKeysUnusable",
+    "CertificateUnusable",
     "CrashLoop",
     "DrainTimeout",
     "GPUOutOfMemory",

@@ -1,17 +1,21 @@
 """What `vllm serve` is started with: its arguments and its environment. Pure."""
 
 import json
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gptservice_runtime import contract
+from gptservice_runtime import contract, tls
 
 EXECUTABLE = "vllm"
 """Looked up on PATH."""
 LIMITS_FILE_ENV = "GPTSERVICE_LIMITS_FILE"
 CONTROL_FILE_ENV = "GPTSERVICE_CONTROL_FILE"
 KEYS_DIRECTORY_ENV = "GPTSERVICE_KEYS_DIRECTORY"
+TLS_DIRECTORY_ENV = "GPTSERVICE_TLS_DIRECTORY"
+CLIENT_CA_DIRECTORY_ENV = "GPTSERVICE_CLIENT_CA_DIRECTORY"
+OWN_SOCKET_ENV = "GPTSERVICE_OWN_SOCKET"
 METRICS_TOKEN_ENV = "GPTSERVICE_METRICS_TOKEN"  # noqa: S105 - the variable's name
 """How the supervisor tells the middleware inside the engine where to look, and how to know the supervisor."""
 ENGINE_PROBE = "gptservice_runtime.probing.EngineProbe"
@@ -19,6 +23,7 @@ MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
 METRICS_GUARD = "gptservice_runtime.guard.MetricsGuard"
 KEY_CHECK = "gptservice_runtime.keys.KeyCheck"
 ACCESS_LOG = "gptservice_runtime.access.AccessLog"
+LIVE_CERTIFICATES = "gptservice_runtime.tls_server.LiveCertificates"
 
 _UNLESS_GIVEN = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 """On a CPU, vLLM binds its threads to cores that it chooses as if it were alone on the node: every pod chooses the same
@@ -39,6 +44,8 @@ class EngineOptions:
     max_tokens: int | None
     drain_timeout: int
     require_api_key: bool
+    tls: tls.Directories | None
+    """None for plain HTTP."""
     port: int
     extra_arguments: tuple[str, ...]
 
@@ -73,9 +80,21 @@ def arguments(options: EngineOptions) -> list[str]:
         # From the innermost to the outermost: what the key check refuses is never in flight, and all is logged.
         *("--middleware", ENGINE_PROBE, "--middleware", MIDDLEWARE, "--middleware", METRICS_GUARD),
         *(("--middleware", KEY_CHECK) if options.require_api_key else ()),
+        *(_tls_arguments(options.tls) if options.tls is not None else ()),
         *("--middleware", ACCESS_LOG, "--disable-uvicorn-access-log"),
         *("--served-model-name", *options.served_model_names),
     ]
+
+
+def _tls_arguments(directories: tls.Directories) -> list[str]:
+    """The engine enforces TLS and client certificates by itself; our middleware keeps them up to date."""
+    certificate = directories.certificate
+    found = ["--ssl-certfile", str(certificate / contract.TLS_CERTIFICATE_FILE)]
+    found += ["--ssl-keyfile", str(certificate / contract.TLS_KEY_FILE), "--middleware", LIVE_CERTIFICATES]
+    if directories.client_ca is not None:
+        # Without a CA, which our middleware brings, nobody's certificate is good enough.
+        found += ["--ssl-cert-reqs", str(ssl.CERT_REQUIRED.value)]
+    return found
 
 
 def chosen_arguments(options: EngineOptions) -> list[str]:
@@ -113,6 +132,16 @@ def environment(inherited: Mapping[str, str], paths: EnginePaths, metrics_token:
         CONTROL_FILE_ENV: str(paths.control_file),
         METRICS_TOKEN_ENV: metrics_token,
     }
+
+
+def tls_environment(directories: tls.Directories | None, own_socket: Path | None) -> dict[str, str]:
+    """How LIVE_CERTIFICATES is told where to look and, where clients need certificates, where to listen for us."""
+    paths = {
+        TLS_DIRECTORY_ENV: directories and directories.certificate,
+        CLIENT_CA_DIRECTORY_ENV: directories and directories.client_ca,
+        OWN_SOCKET_ENV: own_socket,
+    }
+    return {name: "" if path is None else str(path) for name, path in paths.items()}
 
 
 def is_on_cpu(inherited: Mapping[str, str]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 from gptservice_runtime import contract
-from gptservice_runtime.reach import Reach
+from gptservice_runtime.reach import NotDemandedError, Reach
 
 _POLL_SECONDS = 0.25
 _LIST_TIMEOUT_SECONDS = 5
@@ -29,6 +29,8 @@ class Readiness:
     detail: str = "the engine has not been started yet"
     keys_problem: str = ""
     """Why no request of our own can show an API key, where one is demanded."""
+    certificate_problem: str = ""
+    """Why the engine cannot be started yet, where TLS is asked for."""
     unresponsive: str = ""
     """Why the engine, once it has served, must get no requests; empty while it may."""
     started_up: bool = False
@@ -55,6 +57,10 @@ class Readiness:
     def with_keys_problem(self, problem: str) -> "Readiness":
         """What is wrong with the API keys; empty when nothing is (any more)."""
         return replace(self, keys_problem=problem)
+
+    def with_certificate_problem(self, problem: str) -> "Readiness":
+        """What is wrong with the certificate; empty when nothing is (any more)."""
+        return replace(self, certificate_problem=problem)
 
     def with_health(self, unresponsive: str) -> "Readiness":
         """Why the engine must get no requests; empty when it may (again)."""
@@ -83,6 +89,9 @@ class Readiness:
             return {"reason": unresponsive, "message": self.unresponsive, "phase": self.phase}
         elif self.phase == contract.PHASE_SERVING:
             reason = contract.REASON_CRASH_LOOP
+        elif self.certificate_problem:
+            unusable = contract.REASON_CERTIFICATE_UNUSABLE
+            return {"reason": unusable, "message": self.certificate_problem, "phase": self.phase}
         elif self.keys_problem:
             return {"reason": contract.REASON_API_KEYS_UNUSABLE, "message": self.keys_problem, "phase": self.phase}
         else:
@@ -92,10 +101,6 @@ class Readiness:
 
 class WarmUpRefusedError(Exception):
     """The engine answers, but refuses the warm-up request for good; the text quotes its answer."""
-
-
-class KeyNotDemandedError(Exception):
-    """The engine answers a request that shows no API key, though it has to refuse it."""
 
 
 Key = Callable[[], str | None]
@@ -117,12 +122,14 @@ async def warm_up(
 
     Raises:
         WarmUpRefusedError: the engine will never answer the warm-up.
-        KeyNotDemandedError: `key` was given, and a request without one was answered.
+        NotDemandedError: a request without the key or the client certificate that it needs was answered.
     """
     async with reach.session() as session:
         while not await _lists(session, set(served_names), key):  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(_POLL_SECONDS)
         on_listed()
+        while not await reach.turns_strangers_away():  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(_POLL_SECONDS)
         while key is not None and not await _refuses_without_key(session):  # noqa: ASYNC110 - likewise
             await asyncio.sleep(_POLL_SECONDS)
         refusals = 0
@@ -170,7 +177,7 @@ async def _refuses_without_key(session: aiohttp.ClientSession) -> bool:
         async with session.get("/v1/models", timeout=timeout) as response:
             if response.status == 401 or response.status >= 500:
                 return response.status == 401
-            raise KeyNotDemandedError(f"the engine answered a request without an API key (HTTP {response.status})")
+            raise NotDemandedError(f"the engine answered a request without an API key (HTTP {response.status})")
     except (aiohttp.ClientError, TimeoutError):
         return False
 

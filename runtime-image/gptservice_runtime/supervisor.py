@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import signal
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,10 @@ from gptservice_runtime import (
     models,
     probes,
     readiness,
+    tls,
 )
-from gptservice_runtime.reach import Reach
+from gptservice_runtime.certificate_wait import until_usable
+from gptservice_runtime.reach import NotDemandedError, Reach
 from gptservice_runtime.termination import write_failure
 from gptservice_runtime.waiting import first
 from gptservice_runtime.watch import watch
@@ -72,7 +75,8 @@ class _Supervisor:
         self._heartbeat = 0.0
         self._control = control.ControlBlock.private()
         self._oom_kills_before = cgroup.oom_kills()
-        self._reach = Reach(base_url=f"http://127.0.0.1:{options.engine_options.port}", token=secrets.token_hex())
+        self._own_folder = tempfile.TemporaryDirectory(prefix="gptservice-", ignore_cleanup_errors=True)
+        self._reach = _reach(options.engine_options, Path(self._own_folder.name))
         keys_directory = options.engine_paths.keys_directory if options.engine_options.require_api_key else None
         self._engine_metrics = metrics.EngineMetrics(self._reach, keys_directory)
         self._start_seconds: float | None = None
@@ -91,6 +95,7 @@ class _Supervisor:
             return contract.EXIT_FAILURE
         finally:
             beating.cancel()
+            self._own_folder.cleanup()
 
     def _on_stop_signal(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -122,6 +127,8 @@ class _Supervisor:
                     f"cannot serve probes on port {self._options.probe_port}: {error}",
                 ) from error
             self._check()
+            if not await self._has_certificate(began + self._options.startup_timeout):
+                return contract.EXIT_OK
             process = self._start(reaper)
             try:
                 return await self._live(process, began)
@@ -169,9 +176,23 @@ class _Supervisor:
                 f"{self._options.engine_paths.cache_root} that UID {os.getuid()} may write to (fsGroup)",
             ) from error
 
+    async def _has_certificate(self, deadline: float) -> bool:
+        """Wait for one that can be served, where TLS is asked for; False when SIGTERM came first."""
+        directories = self._options.engine_options.tls
+        try:
+            return directories is None or await until_usable(directories, self._stop, deadline, self._on_certificate)
+        except tls.UnusableCertificateError as error:
+            raise self._failed(contract.REASON_CERTIFICATE_UNUSABLE, str(error)) from error
+
+    def _on_certificate(self, problem: str) -> None:
+        self._state = self._state.with_certificate_problem(problem)
+
     def _start(self, reaper: child.Reaper) -> child.Child:
         argv = engine.arguments(self._options.engine_options)
-        environment = engine.environment(self._environment, self._options.engine_paths, self._reach.token)
+        environment = {
+            **engine.environment(self._environment, self._options.engine_paths, self._reach.token),
+            **engine.tls_environment(self._options.engine_options.tls, self._reach.own_socket),
+        }
         _log.info("starting %s", engine.command_line(argv))
         try:
             process = child.start(argv, environment, reaper)
@@ -201,7 +222,7 @@ class _Supervisor:
             warming.result()
         except readiness.WarmUpRefusedError as error:
             raise self._failed(contract.REASON_MODEL_LOAD_FAILED, str(error)) from error
-        except readiness.KeyNotDemandedError as error:
+        except NotDemandedError as error:
             message = f"{error}: use an image derived from the GPTService runtime image"
             raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
         finally:
@@ -267,3 +288,13 @@ class _Supervisor:
 
     def _failed(self, reason: contract.TerminationReason, message: str) -> _FailedError:
         return _FailedError({"reason": reason, "message": message, "phase": self._state.phase})
+
+
+def _reach(options: engine.EngineOptions, own_folder: Path) -> Reach:
+    """`own_folder` is where nobody but this user gets in."""
+    mutual = options.tls is not None and options.tls.client_ca is not None
+    return Reach(
+        base_url=f"http{'s' if options.tls else ''}://127.0.0.1:{options.port}",
+        token=secrets.token_hex(),
+        own_socket=own_folder / "engine.sock" if mutual else None,
+    )

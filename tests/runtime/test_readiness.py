@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gptservice_runtime import readiness
-from gptservice_runtime.reach import Reach
+from gptservice_runtime.reach import NotDemandedError, Reach
 from tests.runtime.harness import free_ports
 
 STEPS: dict[str, Callable[[readiness.Readiness], readiness.Readiness]] = {
@@ -203,7 +203,7 @@ class TestWithKeys:
         assert api.asked == ["a"]
 
     async def test_a_request_without_one_must_have_been_refused(self, api: FakeApi) -> None:
-        with pytest.raises(readiness.KeyNotDemandedError, match=r"without an API key \(HTTP 200\)"):
+        with pytest.raises(NotDemandedError, match=r"without an API key \(HTTP 200\)"):
             await warm_up(api, lambda: "right")
         assert api.asked == [], "the warm-up comes after the check"
 

@@ -15,9 +15,12 @@ import pytest
 import pytest_asyncio
 
 from e2e.cluster.images import base, model, store, vllm
+from e2e.cluster.pki import Authority
 from gptservice_runtime import contract, control, processes
 from tests.runtime.harness import PACKAGE_PARENT, Runtime, until
+from tests.runtime.mounted import mount, mount_pair
 from tests.runtime.test_metrics import samples
+from tests.runtime.test_serving_tls import MUTUAL, answer, client, server_pair, subject
 
 pytestmark = [pytest.mark.node, pytest.mark.vllm, pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 
@@ -39,17 +42,26 @@ def executable(folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runtime]:
+async def engine(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> AsyncIterator[Runtime]:
     folder = tmp_path_factory.mktemp("real")
     packages = vllm.site_packages(vllm.environment())
+    verified = client(authority, authority.issue("client", "client"))
     timeout = aiohttp.ClientTimeout(total=START_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(ssl=verified)) as session:
         running = Runtime(folder, session)
+        mount_pair(running.tls_directory, server_pair(authority, "first"))
+        mount(running.client_ca_directory, ca_crt=authority.certificate.read_bytes())
+        running.scheme = "https"
         running.model = model.prepared()
         path = f"{executable(folder / 'bin')}:/usr/local/bin:/usr/bin:/bin"
         environment = {"PATH": path, "PYTHONPATH": f"{PACKAGE_PARENT}:{packages}", "NVIDIA_VISIBLE_DEVICES": "void"}
-        running.start(*ARGUMENTS, environment=environment, startup_timeout=START_SECONDS)
+        running.start(*ARGUMENTS, options=MUTUAL, environment=environment, startup_timeout=START_SECONDS)
         try:
             await running.ready(START_SECONDS)
             yield running
@@ -138,6 +150,28 @@ async def test_the_log_has_the_identifier_and_not_the_prompt(engine: Runtime) ->
     await until(lambda: "access POST /v1/completions 200" in engine.stdout, "the line")
     assert "very secret" not in engine.stdout + engine.stderr
     assert "/metrics" not in engine.stdout.partition("Application startup complete")[2]
+
+
+async def test_certificates_and_client_ca_are_rotated_without_a_restart(
+    engine: Runtime, authority: Authority, tmp_path: Path
+) -> None:
+    """With the event loop that vLLM has, which is another than the stand-in's."""
+    other = Authority(tmp_path / "other", "others")
+    ours, theirs = (client(authority, each.issue("client", "client")) for each in (authority, other))
+    assert (await answer(engine, ours), await answer(engine, theirs)) == (200, 0)
+    for name in ("second", "third", "fourth"):
+        mount_pair(engine.tls_directory, server_pair(authority, name))
+
+        async def shown(expected: str = name) -> bool:
+            return await subject(engine, ours) == expected
+
+        await until(shown, f"the {name} certificate")
+        assert await answer(engine, ours) == 200
+    for let_in, shut_out, ca in ((theirs, ours, other), (ours, theirs, authority)):
+        mount(engine.client_ca_directory, ca_crt=ca.certificate.read_bytes())
+        await until(lambda them=let_in: answer(engine, them), "the clients of the new CA to be let in")
+        assert await answer(engine, shut_out) == 0
+    assert await is_ready(engine)
 
 
 async def test_a_core_that_is_killed_in_a_stream_ends_all_and_not_as_if_it_were_well(engine: Runtime) -> None:

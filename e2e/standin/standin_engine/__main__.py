@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     app.state.engine_client = engine.core
     for path in parsed.middleware:
         _add_middleware(app, path)
-    config = uvicorn.Config(app, host=parsed.host, port=parsed.port, log_level="info", access_log=False)
+    config = uvicorn.Config(app, host=parsed.host, port=parsed.port, log_level="info", access_log=False, **parsed.tls)
+    config.load()
     app.state.server = server = _Server(config, engine)
     server.run()
     del memory

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _DTYPES = ("auto", "bfloat16", "float", "float16", "float32", "half")
 
@@ -21,6 +22,8 @@ class Arguments:
     max_model_len: int | None
     max_new_tokens: int | None
     """Cap from ``--override-generation-config``."""
+    tls: dict[str, Any]
+    """What of uvicorn's options has to do with TLS."""
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -36,6 +39,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         shutdown_timeout=options.shutdown_timeout,
         max_model_len=options.max_model_len,
         max_new_tokens=cap,
+        tls={name: value for name, value in vars(options).items() if name.startswith("ssl_") and value is not None},
     )
 
 
@@ -51,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--shutdown-timeout", type=int, default=0)
     serve.add_argument("--max-model-len", type=int)
     serve.add_argument("--override-generation-config", type=json.loads, default={})
+    serve.add_argument("--ssl-certfile")
+    serve.add_argument("--ssl-keyfile")
+    serve.add_argument("--ssl-cert-reqs", type=int)
     _add_ignored(serve)
     return parser
 

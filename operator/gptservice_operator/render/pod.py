@@ -5,6 +5,7 @@ from typing import Any
 from gptservice_operator import names
 from gptservice_runtime import contract
 
+from . import tls
 from .resolved import Resolved
 
 ENGINE_CONTAINER = "engine"
@@ -86,7 +87,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "args": serve_args(resolved),
         **({"env": env} if (env := _env(resolved)) else {}),
         "ports": [
-            {"name": "http", "containerPort": contract.ENGINE_PORT, "protocol": "TCP"},
+            {"name": resolved.scheme, "containerPort": contract.ENGINE_PORT, "protocol": "TCP"},
             {"name": "probes", "containerPort": contract.PROBE_PORT, "protocol": "TCP"},
         ],
         "resources": _resources(resolved),
@@ -103,6 +104,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
             *_source_mount(resolved),
             {"name": "cache", "mountPath": contract.CACHE_ROOT},
             *_keys_mount(resolved),
+            *tls.mounts(resolved),
             {"name": "limits", "mountPath": contract.LIMITS_DIRECTORY, "readOnly": True},
             {"name": "shm", "mountPath": contract.SHARED_MEMORY_ROOT},
             {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT},
@@ -127,7 +129,7 @@ def serve_args(resolved: Resolved) -> list[str]:
             args += [flag, str(value)]
     if resolved.api_keys is not None:
         args.append(contract.REQUIRE_API_KEY_FLAG)
-    return [*args, contract.ENGINE_ARGS_SEPARATOR, *resolved.engine_args]
+    return [*args, *tls.args(resolved), contract.ENGINE_ARGS_SEPARATOR, *resolved.engine_args]
 
 
 def _env(resolved: Resolved) -> list[dict[str, Any]]:
@@ -182,6 +184,7 @@ def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
         # Readable for the pod's group (fsGroup), and for nobody else.
         keys = {"secretName": resolved.api_keys.secret, "defaultMode": 0o440}
         volumes.append({"name": "keys", "secret": keys})
+    volumes += tls.volumes(resolved)
     if resolved.source.claim is not None:
         claim = {"claimName": resolved.source.claim, "readOnly": True}
         volumes.append({"name": "source", "persistentVolumeClaim": claim})

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gptservice_operator import names
+from gptservice_operator.api.access import SecretKeyRef
 from gptservice_operator.api.autoscaling import Autoscaling
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.engine import EnvVar
@@ -122,6 +123,15 @@ class ApiKeys:
     generated: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ServingTls:
+    """The Secrets in the service's namespace with what TLS needs."""
+
+    secret: str
+    client_ca: SecretKeyRef | None
+    """None if clients need no certificate."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """One service, every field decided."""
@@ -154,12 +164,19 @@ class Resolved:
     exposure: Exposure
     api_keys: ApiKeys | None
     """None if nobody is asked for a key."""
+    tls: ServingTls | None
+    """None for plain HTTP."""
     companions: Companions
     startup_timeout_seconds: int
     drain_timeout_seconds: int
     fs_group: int | None
     warnings: tuple[str, ...]
     """What the user asked for and does not get, or gets in another way."""
+
+    @property
+    def scheme(self) -> Literal["http", "https"]:
+        """What the serving port speaks."""
+        return "http" if self.tls is None else "https"
 
     @property
     def initial_replicas(self) -> int:

@@ -1,4 +1,4 @@
-"""An engine that hangs or dies after it has served: the status says why, and it serves again, restarted where needed."""
+"""An engine that hangs or dies after it has served: the status says why, and it serves again."""
 
 from __future__ import annotations
 

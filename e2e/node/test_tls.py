@@ -110,7 +110,6 @@ def test_the_key_of_the_ca_does_not_reach_the_pod(secured: Object, observer: Obs
     assert {each.name for each in (inside / "tls").glob("[!.]*")} == {"tls.crt", "tls.key"}
 
 
-@pytest.mark.long
 async def test_three_certificates_in_a_row_count_without_a_restart(
     secured: Object, reach: Reach, authority: Authority, kube: Kube, namespace: str, observer: Observer, tmp_path: Path
 ) -> None:

@@ -105,7 +105,8 @@ def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
         return
     containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
     if _has_served(pod, first(containers, name=ENGINE_CONTAINER)):
-        yield _cause(conditions.ENGINE_UNRESPONSIVE, f"pod {name} has served, and its engine does not answer any more")
+        what = f"pod {name} has served, and its engine does not answer any more"
+        yield _cause(conditions.ENGINE_UNRESPONSIVE, what, name)
         return
     found = [cause for container in containers if (cause := _of_container(name, container)) is not None]
     yield from found or [_starting(name, missing.get(pod["metadata"]["uid"]))]

@@ -49,6 +49,11 @@ class EngineOptions:
     port: int
     extra_arguments: tuple[str, ...]
 
+    @property
+    def is_mutual_tls(self) -> bool:
+        """Whether clients must show a certificate, which the supervisor has not."""
+        return self.tls is not None and self.tls.client_ca is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePaths:

@@ -63,11 +63,16 @@ class _FailedError(Exception):
 
 def run(options: ServeOptions, environment: Mapping[str, str]) -> int:
     """Serve until SIGTERM or a failure; the exit code. Needs the main thread, where SIGTERM may be blocked."""
-    return asyncio.run(_Supervisor(options, environment).run())
+    with contextlib.ExitStack() as stack:
+        folder = None
+        if options.engine_options.is_mutual_tls:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gptservice-")))
+        return asyncio.run(_Supervisor(options, environment, folder).run())
 
 
 class _Supervisor:
-    def __init__(self, options: ServeOptions, environment: Mapping[str, str]) -> None:
+    def __init__(self, options: ServeOptions, environment: Mapping[str, str], own_folder: Path | None) -> None:
+        """`own_folder` is for the way in that needs no client certificate: nobody but this user may enter it."""
         self._options = options
         self._environment = environment
         self._state = readiness.Readiness()
@@ -75,8 +80,11 @@ class _Supervisor:
         self._heartbeat = 0.0
         self._control = control.ControlBlock.private()
         self._oom_kills_before = cgroup.oom_kills()
-        self._own_folder = tempfile.TemporaryDirectory(prefix="gptservice-", ignore_cleanup_errors=True)
-        self._reach = _reach(options.engine_options, Path(self._own_folder.name))
+        self._reach = Reach(
+            base_url=f"http{'s' if options.engine_options.tls else ''}://127.0.0.1:{options.engine_options.port}",
+            token=secrets.token_hex(),
+            own_socket=own_folder and own_folder / "engine.sock",
+        )
         keys_directory = options.engine_paths.keys_directory if options.engine_options.require_api_key else None
         self._engine_metrics = metrics.EngineMetrics(self._reach, keys_directory)
         self._start_seconds: float | None = None
@@ -95,7 +103,6 @@ class _Supervisor:
             return contract.EXIT_FAILURE
         finally:
             beating.cancel()
-            self._own_folder.cleanup()
 
     def _on_stop_signal(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -288,13 +295,3 @@ class _Supervisor:
 
     def _failed(self, reason: contract.TerminationReason, message: str) -> _FailedError:
         return _FailedError({"reason": reason, "message": message, "phase": self._state.phase})
-
-
-def _reach(options: engine.EngineOptions, own_folder: Path) -> Reach:
-    """`own_folder` is where nobody but this user gets in."""
-    mutual = options.tls is not None and options.tls.client_ca is not None
-    return Reach(
-        base_url=f"http{'s' if options.tls else ''}://127.0.0.1:{options.port}",
-        token=secrets.token_hex(),
-        own_socket=own_folder / "engine.sock" if mutual else None,
-    )

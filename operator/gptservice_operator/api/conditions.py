@@ -68,6 +68,7 @@ MODEL_LOADING = Reason("ModelLoading")
 ENGINE_UNRESPONSIVE = Reason(
     "EngineUnresponsive",
     "Read `kubectl logs` of the pod; it serves again by itself once its engine answers, else delete the pod",
+    True,
 )
 DRAIN_TIMEOUT = Reason("DrainTimeout", "Raise spec.drainTimeoutSeconds if requests were cut")
 MODEL_LOAD_FAILED = Reason("ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", True)

@@ -38,7 +38,7 @@ class LiveCertificates:
         """One request; or the server's whole life."""
         if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
-        elif scope.get("client") is None and not guard.is_supervisor(scope):
+        elif self._own_socket and scope.get("client") is None and not guard.is_supervisor(scope):
             if scope["type"] == "http":
                 await asgi.refuse(send, _NOT_FOR_YOU)
         else:

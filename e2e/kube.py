@@ -46,6 +46,7 @@ KINDS = {
     "ControllerRevision": Kind("apps/v1", "controllerrevisions"),
     "Pod": Kind("v1", "pods"),
     "Service": Kind("v1", "services"),
+    "EndpointSlice": Kind("discovery.k8s.io/v1", "endpointslices"),
     "ConfigMap": Kind("v1", "configmaps"),
     "HorizontalPodAutoscaler": Kind("autoscaling/v2", "horizontalpodautoscalers"),
     "Secret": Kind("v1", "secrets"),

@@ -32,11 +32,11 @@ class KeyPair:
 class Authority:
     """Signs every certificate of a cluster and writes them into one folder (private: mode 0700)."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "gptservice-cluster-ca") -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("gptservice-cluster-ca", ())
+        self._name = _name(name, ())
         self._certificate = self._self_signed()
         self.certificate = files.write(folder / "ca.crt", _pem(self._certificate))
         # The controller manager signs certificate requests with it.
@@ -49,14 +49,15 @@ class Authority:
         *,
         groups: Sequence[str] = (),
         hosts: Sequence[str] = (),
+        lifetime: timedelta = _LIFETIME,
     ) -> KeyPair:
         """Writes `<file_name>.crt` and `.key`.
 
         `common_name` is the Kubernetes user, `groups` its groups; `hosts` are the addresses and DNS names a server
-        answers under, empty for a pure client.
+        answers under, empty for a pure client. A negative `lifetime` of up to 5 minutes gives one that has expired.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._builder(_name(common_name, groups), key.public_key())
+        builder = self._builder(_name(common_name, groups), key.public_key(), lifetime)
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         if hosts:
@@ -78,7 +79,9 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         return builder.add_extension(usage, critical=True).sign(self._key, hashes.SHA256())
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, lifetime: timedelta = _LIFETIME
+    ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
             x509.CertificateBuilder()
@@ -87,7 +90,7 @@ class Authority:
             .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _BACKDATED)
-            .not_valid_after(now + _LIFETIME)
+            .not_valid_after(now + lifetime)
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 from e2e.vllm import environment
 from gptservice_operator import engine_arguments, reserved
 from gptservice_operator.vllm import schema
-from gptservice_runtime import contract, engine, engine_schema
+from gptservice_runtime import contract, engine, engine_schema, tls
 
 pytestmark = pytest.mark.vllm
 
@@ -29,6 +29,7 @@ OURS = engine.EngineOptions(
     otlp_endpoint="http://collector:4318",
     drain_timeout=60,
     require_api_key=True,
+    tls=tls.Directories(certificate=Path(contract.TLS_DIRECTORY), client_ca=Path(contract.CLIENT_CA_DIRECTORY)),
     port=contract.ENGINE_PORT,
     extra_arguments=(),
 )

@@ -1,4 +1,4 @@
-"""An engine that dies after it has served: the container starts again, the status says why, and it serves again."""
+"""An engine that hangs or dies after it has served: the status says why, and it serves again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable
 import aiohttp
 import pytest
 
+from e2e import client
 from e2e.api.state import Observer, condition, holds
-from e2e.kube import Kube, Object
+from e2e.kube import Kube, Object, wait_until
 from e2e.node import containers
 from e2e.node.conftest import Talk
 from e2e.node.release import VLLM, Release
@@ -72,3 +73,28 @@ def test_a_killed_process_is_named_and_started_again(
     (after,) = observer.pods(name)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert containers.restarts(after) == 1
+
+
+def test_a_hung_engine_gets_no_requests_and_is_not_restarted(
+    release: Release, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    release.use(VLLM)
+    kube.apply(standin("hung"), namespace)
+    ready = observer.wait_ready("hung", timeout=SOON)
+    (before,) = observer.pods("hung")
+    (core,) = containers.descendants(containers.engine_process(before))
+    containers.kill(core, signal.SIGSTOP)
+    told = observer.wait(lambda o: holds(o, "Ready", "False", "EngineUnresponsive"), "to say so", "hung", timeout=SOON)
+    assert told["status"]["phase"] == "Degraded"
+    wait_until(lambda: serving(kube, namespace, client.k8s_service_name(ready)), lambda found: not found, "no endpoint")
+    containers.kill(core, signal.SIGCONT)
+    observer.wait_ready("hung", timeout=SOON)
+    (after,) = observer.pods("hung")
+    assert containers.identity(after) == containers.identity(before)
+
+
+def serving(kube: Kube, namespace: str, k8s_service: str) -> list[str]:
+    """Where the Service sends requests."""
+    slices = kube.all("EndpointSlice", namespace, labels=f"kubernetes.io/service-name={k8s_service}")
+    endpoints = [each for one in slices for each in one.get("endpoints") or () if each["conditions"]["ready"]]
+    return [address for each in endpoints for address in each["addresses"]]

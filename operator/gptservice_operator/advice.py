@@ -13,7 +13,6 @@ NO_EFFECT: tuple[str, ...] = (
     "rollout.autoRollback",
     "rollout.readyLatencyMilliseconds",
     "rollout.surgeWaitSeconds",
-    "tls",
 )
 """Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
 

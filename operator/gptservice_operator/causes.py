@@ -105,8 +105,21 @@ def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
         yield _unschedulable(name, str(scheduled.get("message") or "no message"))
         return
     containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
+    if _has_served(pod, first(containers, name=ENGINE_CONTAINER)):
+        what = f"pod {name} has served, and its engine does not answer any more"
+        yield _cause(conditions.ENGINE_UNRESPONSIVE, what, name)
+        return
     found = [cause for container in containers if (cause := _of_container(name, container)) is not None]
     yield from found or [_starting(name, missing.get(pod["metadata"]["uid"]))]
+
+
+def _has_served(pod: Body, engine: Body) -> bool:
+    """Return whether a pod that is not ready has been so since its engine's container started.
+
+    The runtime takes readiness back for nothing else, and tells why where only the pod's log keeps it.
+    """
+    started = str(section(engine, "state", "running").get("startedAt") or "")
+    return bool(started) and str(condition(pod, "Ready").get("lastTransitionTime") or "") > started
 
 
 def _starting(name: str, missing: str | None) -> Cause:

@@ -23,7 +23,7 @@ MAX_LOOKS = 3
 _PASSED = frozenset({"Pulling", "Pulled", "Created", "Started"})
 """What the kubelet says once every volume is mounted."""
 _CREATING = frozenset({"ContainerCreating", "PodInitializing"})
-_MISSING_SECRET = re.compile(r'secret "([^"]+)" not found|references non-existent secret key: (\S+)')
+_MISSING_SECRET = re.compile(r'secret "([^"]+)" not found|references non-existent secret key')
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,8 @@ def missing_secret(listed: Sequence[Body]) -> MissingSecret | None:
             return None
         message = str(event.get("message") or "")
         if event.get("reason") == "FailedMount" and (found := _MISSING_SECRET.search(message)) is not None:
-            return MissingSecret(found[1] or found[2], message)
+            # Of a key that is missing, the kubelet does not say in which Secret.
+            return MissingSecret(found[1] or "", message)
     return None
 
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from . import advice, companions, engine_arguments, names, reserved, revisions, sizing, sources
 from .api import conditions, v1
-from .api.access import Auth
+from .api.access import Auth, Tls
 from .api.body import section
 from .api.conditions import Reason
 from .api.engine import EnvVar
@@ -24,10 +24,12 @@ from .render.resolved import (
     Refusal,
     Resolved,
     ResolvedRollout,
+    ServingTls,
     Source,
 )
 
 DEFAULT_PORT = 80
+DEFAULT_TLS_PORT = 443
 
 
 class RefusedError(Exception):
@@ -78,8 +80,9 @@ def _resolve(
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
-    downloads = source.hub is not None and beside.cache_claim_name is None
-    requests, limits = sizing.resources(spec.resources, config, downloads_to_node=downloads)
+    requests, limits = sizing.resources(
+        spec.resources, config, source.hub is not None and beside.cache_claim_name is None
+    )
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -105,8 +108,9 @@ def _resolve(
         env=_env(spec),
         scheduling=spec.scheduling or Scheduling(),
         pod=_pod_details(metadata["name"], spec),
-        exposure=_exposure(spec.service or ServiceSpec()),
+        exposure=_exposure(spec.service or ServiceSpec(), DEFAULT_PORT if spec.tls is None else DEFAULT_TLS_PORT),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
+        tls=_tls(metadata["name"], spec.tls),
         companions=beside,
         cache_size=config.runtime_cache_size,
         startup_timeout_seconds=spec.startup_timeout_seconds,
@@ -161,9 +165,9 @@ def _pod_details(name: str, spec: v1.GPTServiceSpec) -> PodDetails:
     )
 
 
-def _exposure(k8s_service: ServiceSpec) -> Exposure:
+def _exposure(k8s_service: ServiceSpec, default_port: int) -> Exposure:
     annotations = _taken_over(k8s_service.annotations)
-    return Exposure(k8s_service.type or "ClusterIP", k8s_service.port or DEFAULT_PORT, annotations)
+    return Exposure(k8s_service.type or "ClusterIP", k8s_service.port or default_port, annotations)
 
 
 def _scaling_warnings(spec: v1.GPTServiceSpec) -> Iterable[str]:
@@ -181,6 +185,13 @@ def _api_keys(auth: Auth | None, generated: str) -> ApiKeys | None:
         return None
     given = auth.api_keys.secret_ref if auth is not None and auth.api_keys is not None else None
     return ApiKeys(generated, generated=True) if given is None else ApiKeys(given.name, generated=False)
+
+
+def _tls(name: str, wanted: Tls | None) -> ServingTls | None:
+    """A certificate that is issued comes by a Secret of its own."""
+    if wanted is None:
+        return None
+    return ServingTls(wanted.secret_name or names.certificate_secret(name), wanted.client_ca_secret_ref)
 
 
 def _model_name(spec: v1.GPTServiceSpec) -> str | None:

@@ -22,9 +22,7 @@ def gpu(own: Gpu | None, catalogue: Gpu | None) -> ResolvedGpu:
     )
 
 
-def resources(
-    own: Resources | None, config: Config, *, downloads_to_node: bool
-) -> tuple[dict[str, str], dict[str, str]]:
+def resources(own: Resources | None, config: Config, downloads_to_node: bool) -> tuple[dict[str, str], dict[str, str]]:
     """Return requests and limits: CPU and memory are always requested, memory is always limited.
 
     So is room on the node's disk for what is downloaded to it: the scheduler then sees it.

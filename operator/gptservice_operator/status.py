@@ -128,7 +128,7 @@ def _comparable(status: Body) -> dict[str, Any]:
 
 def endpoint(resolved: Resolved) -> str:
     """Return the URL of the OpenAI API inside the cluster."""
-    return f"http://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{resolved.exposure.port}"
+    return f"{resolved.scheme}://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{resolved.exposure.port}"
 
 
 def is_complete(facts: Facts) -> bool:

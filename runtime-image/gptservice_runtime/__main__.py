@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import gptservice_runtime
-from gptservice_runtime import contract, engine, fetch, models, termination
+from gptservice_runtime import contract, engine, fetch, models, termination, tls
 
 _LOG_FORMAT = f"{contract.COMMAND} %(levelname)s %(message)s"
 
@@ -82,6 +82,11 @@ def _add_serve_flags(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(contract.STARTUP_TIMEOUT_FLAG, type=_positive, required=True, help="seconds")
     serving.add_argument(contract.DRAIN_TIMEOUT_FLAG, type=_not_negative, required=True, help="seconds")
     serving.add_argument(contract.REQUIRE_API_KEY_FLAG, action="store_true", help=f"of {contract.KEYS_DIRECTORY}")
+    serving.add_argument(
+        contract.TLS_FLAG, action="store_true", help=f"with the certificate of {contract.TLS_DIRECTORY}"
+    )
+    ca = contract.CLIENT_CA_DIRECTORY
+    serving.add_argument(contract.REQUIRE_CLIENT_CERTIFICATE_FLAG, action="store_true", help=f"of the CA in {ca}")
     _add_termination_log_flag(serving)
     _add_test_flags(serving)
 
@@ -99,6 +104,8 @@ def _add_test_flags(serving: argparse.ArgumentParser) -> None:
     serving.add_argument("--cache-root", type=Path, default=contract.CACHE_ROOT, **hidden)
     serving.add_argument("--limits-file", type=Path, default=limits, **hidden)
     serving.add_argument("--keys-directory", type=Path, default=contract.KEYS_DIRECTORY, **hidden)
+    serving.add_argument("--tls-directory", type=Path, default=contract.TLS_DIRECTORY, **hidden)
+    serving.add_argument("--client-ca-directory", type=Path, default=contract.CLIENT_CA_DIRECTORY, **hidden)
     serving.add_argument("--drain-gap", type=float, default=contract.DRAIN_GAP_SECONDS, **hidden)
 
 
@@ -158,6 +165,7 @@ def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engi
         otlp_endpoint=options.otlp_endpoint,
         drain_timeout=options.drain_timeout,
         require_api_key=options.require_api_key,
+        tls=_tls(options),
         port=options.engine_port,
         extra_arguments=extra,
     )
@@ -179,6 +187,15 @@ def _fetch_options(options: argparse.Namespace) -> fetch.FetchOptions:
         pause=options.pause,
     )
     return fetch.FetchOptions(uri=options.uri, source_root=options.source_root, digest=options.digest, hub=hub)
+
+
+def _tls(options: argparse.Namespace) -> tls.Directories | None:
+    if options.require_client_certificate and not options.tls:
+        raise _UsageError(f"{contract.REQUIRE_CLIENT_CERTIFICATE_FLAG} needs {contract.TLS_FLAG}")
+    if not options.tls:
+        return None
+    client_ca = options.client_ca_directory if options.require_client_certificate else None
+    return tls.Directories(certificate=options.tls_directory, client_ca=client_ca)
 
 
 def _fetch(options: argparse.Namespace) -> int:

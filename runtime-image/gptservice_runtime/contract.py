@@ -32,6 +32,10 @@ OTLP_ENDPOINT_FLAG: Final = "--otlp-endpoint"
 """Where traces of requests are sent; see SERVICE_NAME_ENV."""
 REQUIRE_API_KEY_FLAG: Final = "--require-api-key"
 """Without a value: every request to ENGINE_PORT must show a key of KEYS_DIRECTORY."""
+TLS_FLAG: Final = "--tls"
+"""Without a value: ENGINE_PORT speaks TLS, with the certificate of TLS_DIRECTORY."""
+REQUIRE_CLIENT_CERTIFICATE_FLAG: Final = "--require-client-certificate"
+"""Without a value, and only with TLS_FLAG: clients must show a certificate of the CA in CLIENT_CA_DIRECTORY."""
 ENGINE_ARGS_SEPARATOR: Final = "--"
 
 # --- the bundled engine ----------------------------------------------------------------------------
@@ -44,9 +48,11 @@ ENGINE_SCHEMA_FILE: Final = "engine_arguments.json"
 ENGINE_PORT: Final = 8000
 """The OpenAI API, spoken by the engine itself."""
 PROBE_PORT: Final = 8081
-"""Plain HTTP for the kubelet and whoever scrapes: LIVE_PATH, READY_PATH and METRICS_PATH."""
+"""Plain HTTP for the kubelet and whoever scrapes: the paths that follow."""
 LIVE_PATH: Final = "/livez"
 READY_PATH: Final = "/readyz"
+STARTUP_PATH: Final = "/startupz"
+"""200 from the first time on that READY_PATH has been."""
 METRICS_PATH: Final = "/metrics"
 """Prometheus' text format: the engine's metrics as they are, then the runtime's own. ENGINE_PORT answers 404 to it."""
 METRICS_PREFIX: Final = "gptservice_"
@@ -74,6 +80,14 @@ LIMITS_POLL_SECONDS: Final = 2
 KEYS_DIRECTORY: Final = "/etc/gptservice/keys"
 """Mount point of the Secret whose values hold the API keys, one per line (never by ``subPath``)."""
 KEYS_POLL_SECONDS: Final = 2
+TLS_DIRECTORY: Final = "/etc/gptservice/tls"
+"""Mount point of the Secret with TLS_CERTIFICATE_FILE and TLS_KEY_FILE (never by ``subPath``)."""
+TLS_CERTIFICATE_FILE: Final = "tls.crt"
+TLS_KEY_FILE: Final = "tls.key"
+CLIENT_CA_DIRECTORY: Final = "/etc/gptservice/client-ca"
+"""Mount point of a Secret with the client CA: CLIENT_CA_FILE, else the only file there is (never by ``subPath``)."""
+CLIENT_CA_FILE: Final = "ca.crt"
+TLS_POLL_SECONDS: Final = 2
 TERMINATION_LOG: Final = "/dev/termination-log"
 TERMINATION_MESSAGE_MAX_BYTES: Final = 4096
 
@@ -103,6 +117,8 @@ EXIT_USAGE: Final = 2
 # --- reasons in the termination message and in the body of a 503 ----------------------------------
 REASON_API_KEYS_UNUSABLE: Final = "APIKeysUnusable"
 """A key is demanded and there is none that a client could send."""
+REASON_CERTIFICATE_UNUSABLE: Final = "CertificateUnusable"
+"""TLS is asked for, and the certificate, its key or the client CA is missing or of no use."""
 REASON_CHECKSUM_MISMATCH: Final = "ChecksumMismatch"
 """The model's files are not those that a digest demands, or what arrives is not what the hub announced."""
 REASON_CRASH_LOOP: Final = "CrashLoop"
@@ -113,6 +129,8 @@ REASON_DRAIN_TIMEOUT: Final = "DrainTimeout"
 """The engine was still there after the drain time-out and had to be killed."""
 REASON_DRAINING: Final = "Draining"
 """Only in the body of a 503: SIGTERM was received."""
+REASON_ENGINE_UNRESPONSIVE: Final = "EngineUnresponsive"
+"""Only in the body of a 503: the engine has served and does not answer any more."""
 REASON_GPU_OUT_OF_MEMORY: Final = "GPUOutOfMemory"
 REASON_HUB_THROTTLED: Final = "HubThrottled"
 """The hub answered 429 to every try."""
@@ -134,6 +152,7 @@ REASON_OUT_OF_MEMORY: Final = "OutOfMemory"
 
 TerminationReason = Literal[
     "APIKeysUnusable",
+    "CertificateUnusable",
     "ChecksumMismatch",
     "CrashLoop",
     "DiskFull",
@@ -184,7 +203,7 @@ class FailureMessage(TypedDict):
 
 
 class NotReady(TypedDict):
-    """Body of a 503 of LIVE_PATH or READY_PATH."""
+    """Body of a 503 of LIVE_PATH, READY_PATH or STARTUP_PATH."""
 
     reason: str
     message: str

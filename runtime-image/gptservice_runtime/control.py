@@ -1,4 +1,4 @@
-"""A few bytes that the supervisor and the middleware inside the engine share: who is in flight or refused, what ends.
+"""A few bytes that the supervisor and the middleware inside the engine share: requests, the engine's answers, the end.
 
 The supervisor drains by this count and not by the engine's own: vLLM drops requests that it has accepted but not yet
 passed to its core when SIGTERM comes.
@@ -24,7 +24,10 @@ REFUSED: tuple[Refused, ...] = get_args(Refused)
 _NUMBER = struct.Struct("<Q")
 _IN_FLIGHT = 0
 _REFUSED: dict[Refused, int] = {why: _NUMBER.size * place for place, why in enumerate(REFUSED, start=1)}
-_STOPPING = _NUMBER.size * (1 + len(REFUSED))
+_ANSWERED = _NUMBER.size * (1 + len(REFUSED))
+_FAILED = _ANSWERED + _NUMBER.size
+_MOVEMENTS = _FAILED + _NUMBER.size
+_STOPPING = _MOVEMENTS + _NUMBER.size
 _DRAINING = _STOPPING + 1
 _SIZE = _DRAINING + 1
 
@@ -68,6 +71,9 @@ class ControlBlock:
         (number,) = _NUMBER.unpack_from(self._memory, position)
         return int(number)
 
+    def _count(self, position: int) -> None:
+        _NUMBER.pack_into(self._memory, position, self._number(position) + 1)
+
     @property
     def in_flight(self) -> int:
         """Requests being answered."""
@@ -83,7 +89,30 @@ class ControlBlock:
 
     def count_refused(self, why: Refused) -> None:
         """One more."""
-        _NUMBER.pack_into(self._memory, _REFUSED[why], self.refused(why) + 1)
+        self._count(_REFUSED[why])
+
+    @property
+    def probes_answered(self) -> int:
+        """Probes that the engine core answered in time since the engine's start."""
+        return self._number(_ANSWERED)
+
+    @property
+    def probes_failed(self) -> int:
+        """Probes that it did not answer in time."""
+        return self._number(_FAILED)
+
+    def count_probe(self, *, answered: bool) -> None:
+        """One more result."""
+        self._count(_ANSWERED if answered else _FAILED)
+
+    @property
+    def movements(self) -> int:
+        """Times that the engine's metrics were found changed."""
+        return self._number(_MOVEMENTS)
+
+    def count_movement(self) -> None:
+        """One more."""
+        self._count(_MOVEMENTS)
 
     @property
     def stopping(self) -> bool:

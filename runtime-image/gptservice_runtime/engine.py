@@ -1,22 +1,29 @@
 """What `vllm serve` is started with: its arguments and its environment. Pure."""
 
 import json
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gptservice_runtime import contract, tracing
+from gptservice_runtime import contract, tls, tracing
 
 EXECUTABLE = "vllm"
 """Looked up on PATH."""
 LIMITS_FILE_ENV = "GPTSERVICE_LIMITS_FILE"
 CONTROL_FILE_ENV = "GPTSERVICE_CONTROL_FILE"
 KEYS_DIRECTORY_ENV = "GPTSERVICE_KEYS_DIRECTORY"
+TLS_DIRECTORY_ENV = "GPTSERVICE_TLS_DIRECTORY"
+CLIENT_CA_DIRECTORY_ENV = "GPTSERVICE_CLIENT_CA_DIRECTORY"
+OWN_SOCKET_ENV = "GPTSERVICE_OWN_SOCKET"
 METRICS_TOKEN_ENV = "GPTSERVICE_METRICS_TOKEN"  # noqa: S105 - the variable's name
 """How the supervisor tells the middleware inside the engine where to look, and how to know the supervisor."""
+ENGINE_PROBE = "gptservice_runtime.probing.EngineProbe"
 MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
 METRICS_GUARD = "gptservice_runtime.guard.MetricsGuard"
 KEY_CHECK = "gptservice_runtime.keys.KeyCheck"
+ACCESS_LOG = "gptservice_runtime.access.AccessLog"
+LIVE_CERTIFICATES = "gptservice_runtime.tls_server.LiveCertificates"
 
 _UNLESS_GIVEN = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 """On a CPU, vLLM binds its threads to cores that it chooses as if it were alone on the node: every pod chooses the same
@@ -38,8 +45,15 @@ class EngineOptions:
     otlp_endpoint: str | None
     drain_timeout: int
     require_api_key: bool
+    tls: tls.Directories | None
+    """None for plain HTTP."""
     port: int
     extra_arguments: tuple[str, ...]
+
+    @property
+    def is_mutual_tls(self) -> bool:
+        """Whether clients must show a certificate, which the supervisor has not."""
+        return self.tls is not None and self.tls.client_ca is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +83,25 @@ def arguments(options: EngineOptions) -> list[str]:
         *(EXECUTABLE, "serve", str(options.model)),
         *chosen_arguments(options),
         *("--host", "0.0.0.0", "--port", str(options.port)),  # noqa: S104 - it serves the pod's address
-        *("--middleware", MIDDLEWARE, "--shutdown-timeout", str(options.drain_timeout)),
-        # The last one is the outermost: what it refuses is never in flight.
-        *("--middleware", METRICS_GUARD),
+        *("--shutdown-timeout", str(options.drain_timeout)),
+        # From the innermost to the outermost: what the key check refuses is never in flight, and all is logged.
+        *("--middleware", ENGINE_PROBE, "--middleware", MIDDLEWARE, "--middleware", METRICS_GUARD),
         *(("--middleware", KEY_CHECK) if options.require_api_key else ()),
+        *(_tls_arguments(options.tls) if options.tls is not None else ()),
+        *("--middleware", ACCESS_LOG, "--disable-uvicorn-access-log"),
         *("--served-model-name", *options.served_model_names),
     ]
+
+
+def _tls_arguments(directories: tls.Directories) -> list[str]:
+    """The engine enforces TLS and client certificates by itself; our middleware keeps them up to date."""
+    certificate = directories.certificate
+    found = ["--ssl-certfile", str(certificate / contract.TLS_CERTIFICATE_FILE)]
+    found += ["--ssl-keyfile", str(certificate / contract.TLS_KEY_FILE), "--middleware", LIVE_CERTIFICATES]
+    if directories.client_ca is not None:
+        # Without a CA, which our middleware brings, nobody's certificate is good enough.
+        found += ["--ssl-cert-reqs", str(ssl.CERT_REQUIRED.value)]
+    return found
 
 
 def chosen_arguments(options: EngineOptions) -> list[str]:
@@ -117,6 +144,21 @@ def environment(
         CONTROL_FILE_ENV: str(paths.control_file),
         METRICS_TOKEN_ENV: metrics_token,
     }
+
+
+def tls_environment(directories: tls.Directories | None, own_socket: Path | None) -> dict[str, str]:
+    """How LIVE_CERTIFICATES is told where to look and, where clients need certificates, where to listen for us."""
+    paths = {
+        TLS_DIRECTORY_ENV: directories and directories.certificate,
+        CLIENT_CA_DIRECTORY_ENV: directories and directories.client_ca,
+        OWN_SOCKET_ENV: own_socket,
+    }
+    return {name: "" if path is None else str(path) for name, path in paths.items()}
+
+
+def is_on_cpu(inherited: Mapping[str, str]) -> bool:
+    """Whether the operator gave this container no GPU."""
+    return inherited.get("NVIDIA_VISIBLE_DEVICES") == "void"
 
 
 def _cache_variables(root: Path) -> dict[str, str]:

@@ -141,8 +141,8 @@ def _digest(text: bytes) -> bytes:
 class KeyCheck:
     """Answers 401 to whatever does not show a key: every path, method and protocol, preflights too.
 
-    The outermost middleware: what is refused is never in flight, its body is not read, and no route has seen it. No
-    path is exempt (the probes have a port of their own), so that no spelling of a path can get around it.
+    Outside of all but the access log: what is refused is never in flight, its body is not read, and no route has seen
+    it. No path is exempt (the probes have a port of their own), so that no spelling of a path can get around it.
     """
 
     def __init__(self, app: asgi.Application) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import aiohttp
 
-from gptservice_runtime import contract, guard, keys
+from gptservice_runtime import contract, keys
 from gptservice_runtime.control import REFUSED, ControlBlock
+from gptservice_runtime.reach import Reach
 from gptservice_runtime.readiness import Readiness
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -16,10 +17,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class EngineMetrics:
     """Asks the engine for its metrics: one request at a time, however many scrape."""
 
-    def __init__(self, base_url: str, token: str, keys_directory: Path | None) -> None:
-        """`token` is what the engine's guard knows; `keys_directory` is None where no API key is demanded."""
-        self._base_url = base_url
-        self._token = token
+    def __init__(self, reach: Reach, keys_directory: Path | None) -> None:
+        """`keys_directory` is None where no API key is demanded."""
+        self._reach = reach
         self._keys_directory = keys_directory
         self._asking: asyncio.Task[bytes | None] | None = None
 
@@ -31,12 +31,10 @@ class EngineMetrics:
         return await asyncio.shield(self._asking)
 
     async def _ask(self) -> bytes | None:
-        timeout = aiohttp.ClientTimeout(total=contract.METRICS_TIMEOUT_SECONDS)
         try:
             headers = self._headers()
-            # trust_env stays off: a proxy in the user's engine.env must not stand between us and the engine.
             async with (
-                aiohttp.ClientSession(self._base_url, trust_env=False, timeout=timeout) as session,
+                self._reach.session(contract.METRICS_TIMEOUT_SECONDS) as session,
                 session.get(contract.METRICS_PATH, headers=headers, allow_redirects=False) as response,
             ):
                 # Another format could not be followed by ours.
@@ -47,7 +45,7 @@ class EngineMetrics:
             return None
 
     def _headers(self) -> dict[str, str]:
-        ours = {guard.TOKEN_HEADER: self._token, "Accept": "text/plain", "Accept-Encoding": "identity"}
+        ours = {"Accept": "text/plain", "Accept-Encoding": "identity"}
         if self._keys_directory is None:
             return ours
         return {**ours, "Authorization": f"Bearer {keys.first_key(self._keys_directory)}"}

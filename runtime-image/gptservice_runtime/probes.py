@@ -1,4 +1,4 @@
-"""The probe server on its own port: `/livez` and `/readyz` with JSON bodies, and `/metrics`; plain HTTP."""
+"""The probe server, plain HTTP on its own port: `/livez`, `/readyz`, `/startupz` with JSON bodies, and `/metrics`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ def application(
     heartbeat_age: Callable[[], float],
     page: Callable[[], Awaitable[bytes]],
 ) -> web.Application:
-    """The three routes; `heartbeat_age` in seconds, `page` is what `/metrics` answers."""
+    """The routes; `heartbeat_age` in seconds, `page` is what `/metrics` answers."""
 
     async def live(_request: web.Request) -> web.Response:
         age = heartbeat_age()
@@ -32,6 +32,12 @@ def application(
             return web.json_response({"status": "ready"})
         return web.json_response(current.not_ready(), status=503)
 
+    async def started(_request: web.Request) -> web.Response:
+        current = state()
+        if current.started_up:
+            return web.json_response({"status": "started"})
+        return web.json_response(current.not_ready(), status=503)
+
     async def scrape(_request: web.Request) -> web.Response:
         return web.Response(body=await page(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
@@ -40,6 +46,7 @@ def application(
         [
             web.get(contract.LIVE_PATH, live),
             web.get(contract.READY_PATH, ready),
+            web.get(contract.STARTUP_PATH, started),
             web.get(contract.METRICS_PATH, scrape),
         ]
     )

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 
 from gptservice_runtime import contract
+from gptservice_runtime.reach import NotDemandedError, Reach
 
 _POLL_SECONDS = 0.25
 _LIST_TIMEOUT_SECONDS = 5
@@ -28,6 +29,12 @@ class Readiness:
     detail: str = "the engine has not been started yet"
     keys_problem: str = ""
     """Why no request of our own can show an API key, where one is demanded."""
+    certificate_problem: str = ""
+    """Why the engine cannot be started yet, where TLS is asked for."""
+    unresponsive: str = ""
+    """Why the engine, once it has served, must get no requests; empty while it may."""
+    started_up: bool = False
+    """Whether it has ever been ready."""
 
     def started(self) -> "Readiness":
         """The engine's process runs; after SIGTERM that changes nothing for clients."""
@@ -45,11 +52,19 @@ class Readiness:
         """The warm-up request was answered; one that comes after SIGTERM changes nothing."""
         if self.phase != contract.PHASE_WARMING_UP:
             return self
-        return replace(self, phase=contract.PHASE_SERVING, detail="serving")
+        return replace(self, phase=contract.PHASE_SERVING, detail="serving", started_up=True)
 
     def with_keys_problem(self, problem: str) -> "Readiness":
         """What is wrong with the API keys; empty when nothing is (any more)."""
         return replace(self, keys_problem=problem)
+
+    def with_certificate_problem(self, problem: str) -> "Readiness":
+        """What is wrong with the certificate; empty when nothing is (any more)."""
+        return replace(self, certificate_problem=problem)
+
+    def with_health(self, unresponsive: str) -> "Readiness":
+        """Why the engine must get no requests; empty when it may (again)."""
+        return replace(self, unresponsive=unresponsive)
 
     def draining(self) -> "Readiness":
         """SIGTERM was received."""
@@ -63,14 +78,20 @@ class Readiness:
     @property
     def ready(self) -> bool:
         """Whether the pod may take traffic."""
-        return self.phase == contract.PHASE_SERVING and self.engine_alive
+        return self.phase == contract.PHASE_SERVING and self.engine_alive and not self.unresponsive
 
     def not_ready(self) -> contract.NotReady:
         """Body of the 503."""
         if self.phase == contract.PHASE_DRAINING:
             reason = contract.REASON_DRAINING
+        elif self.phase == contract.PHASE_SERVING and self.engine_alive:
+            unresponsive = contract.REASON_ENGINE_UNRESPONSIVE
+            return {"reason": unresponsive, "message": self.unresponsive, "phase": self.phase}
         elif self.phase == contract.PHASE_SERVING:
             reason = contract.REASON_CRASH_LOOP
+        elif self.certificate_problem:
+            unusable = contract.REASON_CERTIFICATE_UNUSABLE
+            return {"reason": unusable, "message": self.certificate_problem, "phase": self.phase}
         elif self.keys_problem:
             return {"reason": contract.REASON_API_KEYS_UNUSABLE, "message": self.keys_problem, "phase": self.phase}
         else:
@@ -82,36 +103,33 @@ class WarmUpRefusedError(Exception):
     """The engine answers, but refuses the warm-up request for good; the text quotes its answer."""
 
 
-class KeyNotDemandedError(Exception):
-    """The engine answers a request that shows no API key, though it has to refuse it."""
-
-
 Key = Callable[[], str | None]
 """An API key that counts at the moment; None when there is none."""
 
 
 async def warm_up(
-    base_url: str, served_names: tuple[str, ...], on_listed: Callable[[], None], key: Key | None = None
+    reach: Reach, served_names: tuple[str, ...], on_listed: Callable[[], None], key: Key | None = None
 ) -> None:
     """Return once every name is listed and a completion was answered, and where keys are demanded, none was refused.
 
     Retries for ever while the engine cannot be reached or is busy: the caller owns the start-up budget.
 
     Args:
-        base_url: the engine's API.
+        reach: the engine's API.
         served_names: what it must list; the first is asked.
         on_listed: called when it lists them.
         key: asked for each request; None where no key is demanded.
 
     Raises:
         WarmUpRefusedError: the engine will never answer the warm-up.
-        KeyNotDemandedError: `key` was given, and a request without one was answered.
+        NotDemandedError: a request without the key or the client certificate that it needs was answered.
     """
-    # trust_env stays off: a proxy in the user's engine.env must not stand between us and the engine.
-    async with aiohttp.ClientSession(base_url, trust_env=False) as session:
+    async with reach.session() as session:
         while not await _lists(session, set(served_names), key):  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(_POLL_SECONDS)
         on_listed()
+        while not await reach.turns_strangers_away():  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(_POLL_SECONDS)
         while key is not None and not await _refuses_without_key(session):  # noqa: ASYNC110 - likewise
             await asyncio.sleep(_POLL_SECONDS)
         refusals = 0
@@ -159,7 +177,7 @@ async def _refuses_without_key(session: aiohttp.ClientSession) -> bool:
         async with session.get("/v1/models", timeout=timeout) as response:
             if response.status == 401 or response.status >= 500:
                 return response.status == 401
-            raise KeyNotDemandedError(f"the engine answered a request without an API key (HTTP {response.status})")
+            raise NotDemandedError(f"the engine answered a request without an API key (HTTP {response.status})")
     except (aiohttp.ClientError, TimeoutError):
         return False
 

@@ -6,16 +6,17 @@ import logging
 import os
 import secrets
 import signal
-from collections.abc import Awaitable, Mapping
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gptservice_runtime import (
     cgroup,
     child,
     contract,
     control,
+    draining,
     engine,
     engine_schema,
     failures,
@@ -24,18 +25,20 @@ from gptservice_runtime import (
     models,
     probes,
     readiness,
+    tls,
 )
+from gptservice_runtime.certificate_wait import until_usable
+from gptservice_runtime.reach import NotDemandedError, Reach
 from gptservice_runtime.termination import write_failure
+from gptservice_runtime.waiting import first
+from gptservice_runtime.watch import watch
 
 _log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HEARTBEAT_SECONDS = 1.0
-_DRAIN_POLL_SECONDS = 0.1
 _ABANDON_SECONDS = 2.0
 """Grace for an engine that is stopped before it has served: nothing can be lost."""
-KILL_MARGIN_SECONDS = 5.0
-"""Beyond the drain time-out, before the engine is killed; after GRACE_MARGIN_SECONDS the kubelet kills us."""
 LAST_OUTPUT_SECONDS = 1.5
 """For the threads that pass output on: on a busy node they may come to the last lines late."""
 
@@ -62,11 +65,16 @@ class _FailedError(Exception):
 
 def run(options: ServeOptions, environment: Mapping[str, str]) -> int:
     """Serve until SIGTERM or a failure; the exit code. Needs the main thread, where SIGTERM may be blocked."""
-    return asyncio.run(_Supervisor(options, environment).run())
+    with contextlib.ExitStack() as stack:
+        folder = None
+        if options.engine_options.is_mutual_tls:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gptservice-")))
+        return asyncio.run(_Supervisor(options, environment, folder).run())
 
 
 class _Supervisor:
-    def __init__(self, options: ServeOptions, environment: Mapping[str, str]) -> None:
+    def __init__(self, options: ServeOptions, environment: Mapping[str, str], own_folder: Path | None) -> None:
+        """`own_folder` is for the way in that needs no client certificate: nobody but this user may enter it."""
         self._options = options
         self._environment = environment
         self._state = readiness.Readiness()
@@ -74,10 +82,13 @@ class _Supervisor:
         self._heartbeat = 0.0
         self._control = control.ControlBlock.private()
         self._oom_kills_before = cgroup.oom_kills()
-        self._engine_url = f"http://127.0.0.1:{options.engine_options.port}"
-        self._metrics_token = secrets.token_hex()
+        self._reach = Reach(
+            base_url=f"http{'s' if options.engine_options.tls else ''}://127.0.0.1:{options.engine_options.port}",
+            token=secrets.token_hex(),
+            own_socket=own_folder and own_folder / "engine.sock",
+        )
         keys_directory = options.engine_paths.keys_directory if options.engine_options.require_api_key else None
-        self._engine_metrics = metrics.EngineMetrics(self._engine_url, self._metrics_token, keys_directory)
+        self._engine_metrics = metrics.EngineMetrics(self._reach, keys_directory)
         self._start_seconds: float | None = None
 
     async def run(self) -> int:
@@ -125,6 +136,8 @@ class _Supervisor:
                     f"cannot serve probes on port {self._options.probe_port}: {error}",
                 ) from error
             self._check()
+            if not await self._has_certificate(began + self._options.startup_timeout):
+                return contract.EXIT_OK
             process = self._start(reaper)
             try:
                 return await self._live(process, began)
@@ -141,31 +154,54 @@ class _Supervisor:
             return await self._abandon(process)
         self._start_seconds = asyncio.get_running_loop().time() - began
         _log.info("ready")
-        await _first(process.ended, self._stop.wait())
+        on_cpu = engine.is_on_cpu(self._environment)
+        watching = asyncio.create_task(watch(process, self._control, self._on_health, on_cpu=on_cpu))
+        try:
+            await first(process.ended, self._stop.wait(), watching)
+            if watching.done():
+                watching.result()
+        finally:
+            watching.cancel()
         if process.ended.done():
             raise self._engine_died(process)
         return await self._drain(process)
+
+    def _on_health(self, problem: str) -> None:
+        self._state = self._state.with_health(problem)
 
     def _check(self) -> None:
         try:
             models.inspect(self._options.engine_options.model, models.root_of(self._options.engine_options.model))
         except models.ModelError as error:
             raise self._failed(error.reason, str(error)) from error
+        paths = self._options.engine_paths
         try:
-            for folder in self._options.engine_paths.folders:
+            for folder in paths.folders:
                 folder.mkdir(parents=True, exist_ok=True)
-            self._control = control.ControlBlock.create(self._options.engine_paths.control_file)
+            self._control = control.ControlBlock.create(paths.control_file)
         except OSError as error:
-            raise self._failed(
-                contract.REASON_INVALID_IMAGE,
-                f"cannot write to {error.filename} ({error.strerror}): mount a volume at "
-                f"{self._options.engine_paths.cache_root} that UID {os.getuid()} may write to (fsGroup)",
-            ) from error
+            what = f"cannot write to {error.filename} ({error.strerror})"
+            message = f"{what}: mount a volume at {paths.cache_root} that UID {os.getuid()} may write to (fsGroup)"
+            raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
+
+    async def _has_certificate(self, deadline: float) -> bool:
+        """Wait for one that can be served, where TLS is asked for; False when SIGTERM came first."""
+        directories = self._options.engine_options.tls
+        try:
+            return directories is None or await until_usable(directories, self._stop, deadline, self._on_certificate)
+        except tls.UnusableCertificateError as error:
+            raise self._failed(contract.REASON_CERTIFICATE_UNUSABLE, str(error)) from error
+
+    def _on_certificate(self, problem: str) -> None:
+        self._state = self._state.with_certificate_problem(problem)
 
     def _start(self, reaper: child.Reaper) -> child.Child:
         options, paths = self._options.engine_options, self._options.engine_paths
         argv = engine.arguments(options)
-        environment = engine.environment(self._environment, paths, self._metrics_token, options.otlp_endpoint)
+        environment = {
+            **engine.environment(self._environment, paths, self._reach.token, options.otlp_endpoint),
+            **engine.tls_environment(options.tls, self._reach.own_socket),
+        }
         _log.info("starting %s", engine.command_line(argv))
         try:
             process = child.start(argv, environment, reaper)
@@ -181,11 +217,11 @@ class _Supervisor:
         """Whether the engine serves; False when SIGTERM came first."""
         key = self._key if self._options.engine_options.require_api_key else None
         warming = asyncio.create_task(
-            readiness.warm_up(self._engine_url, self._options.engine_options.served_model_names, self._on_listed, key)
+            readiness.warm_up(self._reach, self._options.engine_options.served_model_names, self._on_listed, key)
         )
         try:
             budget = deadline - asyncio.get_running_loop().time()
-            await _first(warming, process.ended, self._stop.wait(), within=budget)
+            await first(warming, process.ended, self._stop.wait(), within=budget)
             if self._stop.is_set():
                 return False
             if process.ended.done():
@@ -195,7 +231,7 @@ class _Supervisor:
             warming.result()
         except readiness.WarmUpRefusedError as error:
             raise self._failed(contract.REASON_MODEL_LOAD_FAILED, str(error)) from error
-        except readiness.KeyNotDemandedError as error:
+        except NotDemandedError as error:
             message = f"{error}: use an image derived from the GPTService runtime image"
             raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
         finally:
@@ -221,44 +257,19 @@ class _Supervisor:
     async def _abandon(self, process: child.Child) -> int:
         _log.info("stopping the engine before it has served")
         process.terminate()
-        await _first(process.ended, within=_ABANDON_SECONDS)
+        await first(process.ended, within=_ABANDON_SECONDS)
         return contract.EXIT_OK
 
     async def _drain(self, process: child.Child) -> int:
-        await _first(process.ended, within=self._options.drain_gap)
-        if process.ended.done():
-            raise self._engine_died(process)
-        deadline = asyncio.get_running_loop().time() + self._options.engine_options.drain_timeout
-        _log.info("draining: up to %d s for running requests", self._options.engine_options.drain_timeout)
-        self._control.drain()
-        await self._finish_requests(process, deadline)
-        process.terminate()
-        remaining = deadline - asyncio.get_running_loop().time()
-        await _first(process.ended, within=remaining + KILL_MARGIN_SECONDS)
-        if not process.ended.done():
-            raise self._drain_failed(f"the engine did not end within {KILL_MARGIN_SECONDS:.0f} s more")
-        _log.info("drained: the engine ended with %s", process.ended.result())
+        drain_timeout = self._options.engine_options.drain_timeout
+        times = draining.Times(gap=self._options.drain_gap, timeout=drain_timeout)
+        try:
+            await draining.drain(process, self._control, times)
+        except draining.EngineEndedError as error:
+            raise self._engine_died(process) from error
+        except draining.DrainTimeoutError as error:
+            raise self._failed(contract.REASON_DRAIN_TIMEOUT, str(error)) from error
         return contract.EXIT_OK
-
-    async def _finish_requests(self, process: child.Child, deadline: float) -> None:
-        """Return once nothing is in flight. The engine gets no signal before: it would drop what waits to begin."""
-        loop = asyncio.get_running_loop()
-        while True:
-            # Sleep first: a request that came just before the refusals must have been counted.
-            await _first(process.ended, within=_DRAIN_POLL_SECONDS)
-            if process.ended.done():
-                raise self._engine_died(process)
-            if self._control.in_flight == 0:
-                return
-            if loop.time() >= deadline:
-                raise self._drain_failed(f"{self._control.in_flight} request(s) were still running and are cut")
-
-    def _drain_failed(self, what: str) -> _FailedError:
-        budget = self._options.engine_options.drain_timeout
-        return self._failed(
-            contract.REASON_DRAIN_TIMEOUT,
-            f"{what} after the drain time-out of {budget} s: raise drainTimeoutSeconds if requests take longer",
-        )
 
     def _engine_died(self, process: child.Child) -> _FailedError:
         self._state = self._state.engine_died()
@@ -287,14 +298,3 @@ class _Supervisor:
 
     def _failed(self, reason: contract.TerminationReason, message: str) -> _FailedError:
         return _FailedError({"reason": reason, "message": message, "phase": self._state.phase})
-
-
-async def _first(*awaitables: Awaitable[Any], within: float | None = None) -> None:
-    """Wait for whichever comes first, or for `within` seconds. Futures that were given stay untouched."""
-    given = {item for item in awaitables if isinstance(item, asyncio.Future)}
-    made = {asyncio.ensure_future(item) for item in awaitables if not isinstance(item, asyncio.Future)}
-    try:
-        await asyncio.wait(given | made, timeout=within, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in made:
-            task.cancel()

@@ -185,6 +185,14 @@ CASES: dict[str, Case] = {
         }
     ),
     "keys-of-the-user": Case({"model": "pvc://models/m", "auth": {"apiKeys": {"secretRef": {"name": "team-keys"}}}}),
+    "tls": Case({"model": "pvc://models/m", "tls": {"secretName": "chat-cert"}}),
+    "mutual-tls": Case(
+        {
+            "model": "pvc://models/m",
+            "tls": {"issuerRef": {"name": "internal"}, "clientCASecretRef": {"name": "clients", "key": "root.pem"}},
+        },
+        seen=builders.EVERYTHING_SERVED,
+    ),
     "no-keys": Case({"model": "pvc://models/m", "auth": {"disabled": True}}),
     "one-pod-cache": Case({"model": "pvc://models/m", "cache": {"size": "10Gi"}}),
     "shared-cache": Case(

@@ -26,7 +26,6 @@ EXAMPLES: dict[str, Body] = {
     "rollout.autoRollback": {"rollout": {"autoRollback": False}},
     "rollout.readyLatencyMilliseconds": {"rollout": {"readyLatencyMilliseconds": 200}},
     "rollout.surgeWaitSeconds": {"rollout": {"surgeWaitSeconds": 0}},
-    "tls": {"tls": {"secretName": "s"}},
 }
 
 

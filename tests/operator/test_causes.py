@@ -47,6 +47,13 @@ def waiting(reason: str, message: str, name: str = "engine") -> Body:
     return container(name, waiting={"reason": reason, "message": message})
 
 
+def lost_readiness(when: str, engine: Body) -> Body:
+    """Return a pod that runs and whose condition Ready turned False at that time."""
+    lost = pod(phase="Running", init=[FETCHED], containers=[engine])
+    lost["status"]["conditions"][-1]["lastTransitionTime"] = when
+    return lost
+
+
 FETCHED = container("fetch", terminated={"exitCode": 0, "reason": "Completed", "message": '{"uri": "pvc://models/m"}'})
 RUNNING: Body = {"running": {"startedAt": "2026-01-05T10:00:30Z"}}
 INITIALIZING = waiting("PodInitializing", "")
@@ -203,6 +210,24 @@ CAUSES = [
         conditions.MODEL_LOADING,
         "loading the model",
         id="loading",
+    ),
+    pytest.param(
+        lost_readiness("2026-01-05T10:05:00Z", container(**RUNNING)),
+        conditions.ENGINE_UNRESPONSIVE,
+        "does not answer any more",
+        id="it was ready, and is not",
+    ),
+    pytest.param(
+        lost_readiness("2026-01-05T10:05:00Z", container(**RUNNING, last={"exitCode": 1, "reason": "Error"})),
+        conditions.ENGINE_UNRESPONSIVE,
+        "does not answer any more",
+        id="likewise, long after a crash",
+    ),
+    pytest.param(
+        lost_readiness("2026-01-05T10:00:00Z", container(**RUNNING)),
+        conditions.MODEL_LOADING,
+        "loading the model",
+        id="loading again: it was the container before that was ready",
     ),
     pytest.param(pod(), conditions.PODS_STARTING, "chat-6d4c-x1", id="nothing known yet"),
     pytest.param(pod(conditions=[]), conditions.PODS_STARTING, "is being started", id="not even scheduled"),

@@ -15,6 +15,7 @@ START = datetime.datetime(2026, 1, 5, 10, 0, 0, tzinfo=datetime.UTC)
 """When the pods of these tests got their node."""
 SCHEDULED = condition("PodScheduled", "True", lastTransitionTime="2026-01-05T10:00:00Z")
 DEPLOYMENT: Body = {"metadata": {"name": "chat"}}
+NO_KEY = 'MountVolume.SetUp failed for volume "client-ca" : references non-existent secret key: root.pem'
 NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
 
 
@@ -91,6 +92,7 @@ def test_since_when_a_pod_is_being_created(body: Body, since: datetime.datetime 
             id="the kubelet's other words for it",
         ),
         pytest.param([event(message='configmap "chat-limits" not found')], None, id="something else is missing"),
+        pytest.param([event(message=NO_KEY)], "", id="a Secret lacks the key"),
         pytest.param([event("FailedScheduling", NOT_FOUND)], None, id="the words of somebody else"),
         pytest.param([event(message=None)], None, id="no words"),
         pytest.param(
@@ -119,7 +121,7 @@ def test_since_when_a_pod_is_being_created(body: Body, since: datetime.datetime 
 def test_what_events_say(listed: list[Body], name: str | None) -> None:
     found = events.missing_secret(listed)
     assert (found and found.name) == name
-    assert found is None or found.message in (NOT_FOUND, NO_KEY)
+    assert found is None or found.message == (NO_KEY if name == "" else NOT_FOUND)
 
 
 class World:

@@ -288,6 +288,13 @@ class TestWhereItIsServed:
         assert endpoint.startswith(f"http://{manifest['metadata']['name']}.")
         assert endpoint.endswith(f":{manifest['spec']['ports'][0]['port']}")
 
+    @pytest.mark.parametrize(("exposed", "port"), [({}, 443), ({"service": {"port": 8443}}, 8443)])
+    def test_with_tls_it_says_so(self, exposed: Body, port: int) -> None:
+        decided = builders.resolved({**SPEC, "tls": {"secretName": "cert"}, **exposed}, name="chat")
+        assert status.endpoint(decided) == f"https://chat.team-a.svc:{port}"
+        (listed,) = render.service.render_service(decided)["spec"]["ports"]
+        assert (listed["port"], listed["name"], listed["appProtocol"]) == (port, "https", "https")
+
     def test_the_selector_finds_the_pods(self) -> None:
         selector = status.compute(facts(), NOW)["selector"]
         labels = pod()["metadata"]["labels"]

@@ -67,16 +67,16 @@ def blocks(pid: int, number: int) -> bool:
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
-async def until(condition: Any, what: str) -> None:
+async def until(condition: Any, what: str, seconds: float = WAIT_SECONDS) -> None:
     """Wait until the function returns something true; it may be a coroutine function."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         result = condition()
         if asyncio.iscoroutine(result):
             result = await result
         if result:
             return
-        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
         await asyncio.sleep(0.005)
 
 
@@ -90,6 +90,9 @@ class Runtime:
         self.termination_log = folder / "termination-log"
         self.limits_file = folder / "limits" / "limits.json"
         self.keys_directory = folder / "keys"
+        self.tls_directory = folder / "tls"
+        self.client_ca_directory = folder / "client-ca"
+        self.scheme = "http"
         self.cache_root = folder / "cache"
         self.model = folder / "model"
         self.process: subprocess.Popen[bytes] | None = None
@@ -116,7 +119,8 @@ class Runtime:
         command += ["--drain-gap", str(drain_gap), "--termination-log", str(self.termination_log)]
         command += ["--engine-port", str(self.engine_port), "--probe-port", str(self.probe_port)]
         command += ["--cache-root", str(self.cache_root), "--limits-file", str(self.limits_file)]
-        command += ["--keys-directory", str(self.keys_directory), *options]
+        command += ["--keys-directory", str(self.keys_directory), "--tls-directory", str(self.tls_directory)]
+        command += ["--client-ca-directory", str(self.client_ca_directory), *options]
         path = f"{STANDIN}:{Path(python).parent}:/usr/bin:/bin"
         clean = {"PATH": path, "PYTHONPATH": str(PACKAGE_PARENT)}
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
@@ -153,14 +157,14 @@ class Runtime:
         except aiohttp.ClientError:
             return 0, {}
 
-    async def ready(self) -> None:
+    async def ready(self, seconds: float = WAIT_SECONDS) -> None:
         """Wait for 200; fails at once when the process ends."""
 
         async def condition() -> bool:
             assert self.exit_code() is None, f"ended before it was ready: {self.stderr}"
             return (await self.probe())[0] == 200
 
-        await until(condition, "readiness")
+        await until(condition, "readiness", seconds)
 
     def exit_code(self) -> int | None:
         assert self.process is not None, "not started"
@@ -181,7 +185,7 @@ class Runtime:
         return json.loads(self.termination_log.read_bytes())
 
     def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.engine_port}{path}"
+        return f"{self.scheme}://127.0.0.1:{self.engine_port}{path}"
 
     async def complete(self, **body: Any) -> tuple[int, dict[str, Any]]:
         """One completion: status and body."""

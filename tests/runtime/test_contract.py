@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from gptservice_runtime import contract, supervisor
+from gptservice_runtime import contract, draining, supervisor
 
 SOURCE = Path(contract.__file__).read_text()
-ONLY_IN_503 = {contract.REASON_DRAINING, contract.REASON_MODEL_LOADING}
+ONLY_IN_503 = {contract.REASON_DRAINING, contract.REASON_ENGINE_UNRESPONSIVE, contract.REASON_MODEL_LOADING}
 
 
 def constants(prefix: str) -> set[str]:
@@ -34,5 +34,5 @@ def test_every_phase_has_a_constant_and_the_other_way_round() -> None:
 
 
 def test_the_supervisor_is_done_before_the_kubelet_loses_patience() -> None:
-    last = supervisor.KILL_MARGIN_SECONDS + supervisor.LAST_OUTPUT_SECONDS
+    last = draining.KILL_MARGIN_SECONDS + supervisor.LAST_OUTPUT_SECONDS
     assert last + contract.EXIT_AFTER_ENGINE_DEATH_SECONDS < contract.GRACE_MARGIN_SECONDS

@@ -56,6 +56,19 @@ def test_no_field_touches_another(in_flight: int, refusals: list[control.Refused
     assert seen(block) == (in_flight, {why: refusals.count(why) for why in control.REFUSED}, ends, False)
 
 
+@given(results=st.lists(st.booleans(), max_size=40), moved=st.integers(0, 20), in_flight=st.integers(0, LARGEST))
+def test_what_the_probe_found_is_counted_apart(results: list[bool], moved: int, in_flight: int) -> None:
+    block = control.ControlBlock.private()
+    block.in_flight = in_flight
+    for answered in results:
+        block.count_probe(answered=answered)
+    for _ in range(moved):
+        block.count_movement()
+    counted = (block.probes_answered, block.probes_failed, block.movements)
+    assert counted == (results.count(True), results.count(False), moved)
+    assert seen(block) == (in_flight, {why: 0 for why in control.REFUSED}, False, False)
+
+
 def test_a_private_one_is_nobody_elses() -> None:
     mine, other = control.ControlBlock.private(), control.ControlBlock.private()
     mine.count_refused("limit")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2e.standin.standin_engine import arguments as standin
-from gptservice_runtime import engine
+from gptservice_runtime import engine, tls
 
 OPTIONS = engine.EngineOptions(
     model=Path("/models/source/smollm2"),
@@ -22,6 +22,7 @@ OPTIONS = engine.EngineOptions(
     otlp_endpoint=None,
     drain_timeout=60,
     require_api_key=False,
+    tls=None,
     port=8000,
     extra_arguments=(),
 )
@@ -77,18 +78,35 @@ def middleware(argv: list[str]) -> list[str]:
     return [argv[at + 1] for at, word in enumerate(argv) if word == "--middleware"]
 
 
+INNERMOST_FIRST = ["ENGINE_PROBE", "MIDDLEWARE", "METRICS_GUARD", "KEY_CHECK", "ACCESS_LOG"]
+
+
 @pytest.mark.parametrize("extra", [(), ("--middleware", "taken.over")])
-def test_the_key_check_comes_last_which_is_outermost(extra: tuple[str, ...]) -> None:
+def test_nothing_of_the_users_comes_between_ours_or_outside_of_them(extra: tuple[str, ...]) -> None:
     asked = replace(OPTIONS, require_api_key=True, extra_arguments=extra)
-    assert middleware(engine.arguments(asked))[-3:] == [engine.MIDDLEWARE, engine.METRICS_GUARD, engine.KEY_CHECK]
+    ours = [getattr(engine, name) for name in INNERMOST_FIRST]
+    assert middleware(engine.arguments(asked))[-5:] == ours
     without = engine.arguments(replace(asked, require_api_key=False))
-    assert middleware(without)[-2:] == [engine.MIDDLEWARE, engine.METRICS_GUARD]
+    assert middleware(without)[-4:] == [path for path in ours if path != engine.KEY_CHECK]
 
 
-@pytest.mark.parametrize("name", ["MIDDLEWARE", "METRICS_GUARD", "KEY_CHECK"])
+@pytest.mark.parametrize("name", [*INNERMOST_FIRST, "LIVE_CERTIFICATES"])
 def test_the_engine_finds_each_of_them(name: str) -> None:
     module, _, found = getattr(engine, name).rpartition(".")
     assert inspect.isclass(getattr(importlib.import_module(module), found))
+
+
+DIRECTORIES = tls.Directories(certificate=Path("/etc/tls"), client_ca=None)
+
+
+def test_with_tls_the_engine_itself_enforces_it() -> None:
+    argv = engine.arguments(replace(OPTIONS, tls=DIRECTORIES, extra_arguments=("--ssl-keyfile", "mine")))
+    assert (value(argv, "--ssl-certfile"), value(argv, "--ssl-keyfile")) == ("/etc/tls/tls.crt", "/etc/tls/tls.key")
+    assert engine.LIVE_CERTIFICATES in middleware(argv)
+    assert value(argv, "--ssl-cert-reqs") is None
+    mutual = engine.arguments(replace(OPTIONS, tls=replace(DIRECTORIES, client_ca=Path("/etc/ca"))))
+    assert value(mutual, "--ssl-cert-reqs") == "2"
+    assert not [word for word in engine.arguments(OPTIONS) if word.startswith("--ssl")]
 
 
 def test_a_user_cannot_know_the_supervisors_token() -> None:

@@ -13,6 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from gptservice_runtime import contract, control, guard, metrics, readiness
+from gptservice_runtime.reach import Reach
 from tests.runtime.harness import free_ports, until
 
 THEIRS = b'# HELP vllm:x Something.\n# TYPE vllm:x gauge\nvllm:x{engine="0"} 3.0\n'
@@ -155,7 +156,7 @@ async def fake() -> AsyncIterator[FakeEngine]:
 
 
 def asking(url: str, keys_directory: Path | None = None) -> metrics.EngineMetrics:
-    return metrics.EngineMetrics(url, TOKEN, keys_directory)
+    return metrics.EngineMetrics(Reach(base_url=url, token=TOKEN), keys_directory)
 
 
 @pytest.mark.wiring

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gptservice_runtime import readiness
+from gptservice_runtime.reach import NotDemandedError, Reach
 from tests.runtime.harness import free_ports
 
 STEPS: dict[str, Callable[[readiness.Readiness], readiness.Readiness]] = {
@@ -62,6 +63,29 @@ def test_a_missing_key_is_told_until_it_is_there_and_only_before_serving() -> No
     assert state.with_keys_problem("").not_ready()["reason"] == "ModelLoading"
     assert state.draining().not_ready()["reason"] == "Draining"
     assert state.listed().warmed_up().engine_died().not_ready()["reason"] == "CrashLoop"
+
+
+def test_an_engine_that_does_not_answer_is_not_ready_until_it_does() -> None:
+    hung = after("started", "listed", "warmed_up").with_health("it has not answered")
+    assert (hung.ready, hung.not_ready()["reason"]) == (False, "EngineUnresponsive")
+    assert hung.not_ready()["message"] == "it has not answered"
+    assert hung.with_health("").ready
+    assert hung.draining().not_ready()["reason"] == "Draining"
+    assert hung.engine_died().not_ready()["reason"] == "CrashLoop"
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param(["started", "listed"], False, id="never ready"),
+        pytest.param(["started", "listed", "draining", "warmed_up"], False, id="SIGTERM came first"),
+        pytest.param(["started", "listed", "warmed_up"], True, id="ready"),
+        pytest.param(["started", "listed", "warmed_up", "draining"], True, id="not any more"),
+    ],
+)
+def test_started_up_is_who_has_ever_been_ready(steps: list[str], expected: bool) -> None:
+    assert after(*steps).started_up is expected
+    assert after(*steps).with_health("it hangs").started_up is expected
 
 
 @given(st.lists(st.sampled_from([name for name in STEPS if name != "started"]), max_size=12))
@@ -127,7 +151,10 @@ async def api() -> AsyncIterator[FakeApi]:
 async def warm_up(api: FakeApi, key: readiness.Key | None = None) -> list[int]:
     """Warm up for a and b; how many requests had been made when the names were listed."""
     listed: list[int] = []
-    await asyncio.wait_for(readiness.warm_up(api.url, ("a", "b"), lambda: listed.append(len(api.asked)), key), 20)
+    await asyncio.wait_for(
+        readiness.warm_up(Reach(base_url=api.url, token="t"), ("a", "b"), lambda: listed.append(len(api.asked)), key),
+        20,
+    )
     return listed
 
 
@@ -163,8 +190,9 @@ async def test_a_warm_up_that_is_refused_for_good_ends_with_the_answer(api: Fake
 @pytest.mark.wiring
 async def test_it_waits_for_an_engine_that_does_not_listen_yet() -> None:
     (port,) = free_ports(1)
+    nobody = Reach(base_url=f"http://127.0.0.1:{port}", token="t")
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(readiness.warm_up(f"http://127.0.0.1:{port}", ("a",), lambda: None), 0.8)
+        await asyncio.wait_for(readiness.warm_up(nobody, ("a",), lambda: None), 0.8)
 
 
 @pytest.mark.wiring
@@ -175,7 +203,7 @@ class TestWithKeys:
         assert api.asked == ["a"]
 
     async def test_a_request_without_one_must_have_been_refused(self, api: FakeApi) -> None:
-        with pytest.raises(readiness.KeyNotDemandedError, match=r"without an API key \(HTTP 200\)"):
+        with pytest.raises(NotDemandedError, match=r"without an API key \(HTTP 200\)"):
             await warm_up(api, lambda: "right")
         assert api.asked == [], "the warm-up comes after the check"
 

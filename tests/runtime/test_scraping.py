@@ -69,6 +69,7 @@ async def test_a_serving_pod_has_the_engines_and_ours(runtime: Runtime) -> None:
         "vllm:num_requests_running",
         "vllm:num_requests_waiting",
         "vllm:kv_cache_usage_perc",
+        "vllm:generation_tokens_total",
         "gptservice_ready",
         "gptservice_engine_up",
         "gptservice_requests_in_flight",
@@ -167,7 +168,7 @@ async def test_an_engine_that_stands_still_takes_nothing_from_the_probes_or_from
     scrapes = [asyncio.create_task(scrape(runtime)) for _ in range(20)]
     assert (await runtime.probe("/livez"))[0] == 200
     for found in await asyncio.gather(*scrapes):
-        assert (found["gptservice_engine_up"], found["gptservice_ready"]) == (0, 1)
+        assert (found["gptservice_engine_up"], found["gptservice_ready"]) == (0, 0)
         assert RUNNING not in found
     os.kill(engine, signal.SIGCONT)
     await scraped(runtime, lambda seen: seen["gptservice_engine_up"] == 1, "the engine's metrics")

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import inspect
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from . import api, arguments, behaviour
+from . import api, arguments, behaviour, core
+from .engine import Engine
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,12 +25,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     told = behaviour.from_environment()
     print(f"stand-in engine: {parsed}, {told}", flush=True)
     memory = _start(told)
-    engine = api.Engine(parsed, told)
+    engine = Engine(parsed, told, core.Core())
     app = api.application(engine)
+    app.state.engine_client = engine.core
     for path in parsed.middleware:
         _add_middleware(app, path)
-    config = uvicorn.Config(app, host=parsed.host, port=parsed.port, log_level="info", access_log=False)
-    _Server(config, engine).run()
+    config = uvicorn.Config(app, host=parsed.host, port=parsed.port, log_level="info", access_log=False, **parsed.tls)
+    config.load()
+    app.state.server = server = _Server(config, engine)
+    server.run()
     del memory
     return 0
 
@@ -63,10 +68,23 @@ def _add_middleware(app: Starlette, path: str) -> None:
 class _Server(uvicorn.Server):
     """Drains as vLLM does: /health stays 200, new requests get 500, running ones have their time to end."""
 
-    def __init__(self, config: uvicorn.Config, engine: api.Engine) -> None:
+    def __init__(self, config: uvicorn.Config, engine: Engine) -> None:
         super().__init__(config)
         self._engine = engine
         self._draining: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Before the first request the core has to be connected."""
+        said = await self._engine.core.connect()
+        self._following = asyncio.create_task(self._follow_core(said))
+        await super().startup(sockets)
+
+    async def _follow_core(self, said: asyncio.StreamReader) -> None:
+        """As vLLM's watchdog: the API server is nothing without its core."""
+        await self._engine.core.serve(said)
+        if not self._engine.told.outlive_core:
+            self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called for SIGTERM and SIGINT in the main thread, between two steps of the loop."""

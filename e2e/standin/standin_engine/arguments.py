@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _DTYPES = ("auto", "bfloat16", "float", "float16", "float32", "half")
 
@@ -21,6 +22,8 @@ class Arguments:
     max_model_len: int | None
     max_new_tokens: int | None
     """Cap from ``--override-generation-config``; its single key wins over a whole value."""
+    tls: dict[str, Any]
+    """What of uvicorn's options has to do with TLS."""
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -37,6 +40,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         shutdown_timeout=options.shutdown_timeout,
         max_model_len=options.max_model_len,
         max_new_tokens=cap,
+        tls={name: value for name, value in vars(options).items() if name.startswith("ssl_") and value is not None},
     )
 
 
@@ -53,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--max-model-len", type=int)
     serve.add_argument("--override-generation-config", type=json.loads, default={})
     serve.add_argument("--override-generation-config.max_new_tokens", dest="max_new_tokens", type=int)
+    serve.add_argument("--ssl-certfile")
+    serve.add_argument("--ssl-keyfile")
+    serve.add_argument("--ssl-cert-reqs", type=int)
     _add_ignored(serve)
     return parser
 
@@ -73,6 +80,7 @@ def _add_ignored(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--chat-template")
     serve.add_argument("--tokenizer")
     serve.add_argument("--uvicorn-log-level", default="info")
+    serve.add_argument("--disable-uvicorn-access-log", action="store_true")
     serve.add_argument("--scheduling-policy", choices=("fcfs", "priority"), default="fcfs")
     for name in ("enforce-eager", "enable-prefix-caching", "trust-remote-code", "enable-chunked-prefill"):
         serve.add_argument(f"--{name}", action=argparse.BooleanOptionalAction)

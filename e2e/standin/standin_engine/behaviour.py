@@ -30,6 +30,8 @@ class Behaviour:
     """1: never listens."""
     hang_after_requests: int = 0
     """After so many answered generation requests no further one is answered; 0 = never."""
+    outlive_core: int = 0
+    """1: the API server goes on when its core has died, where vLLM's ends."""
     allocate_mebibytes: int = 0
     """Memory taken, and touched, after the start-up delay."""
 
@@ -43,6 +45,10 @@ class RequestBehaviour:
     token_milliseconds: int | None = None
     delay_milliseconds: int = 0
     """Before the first byte of the answer."""
+    prefill_milliseconds: int = 0
+    """Length of a step of reading the prompt; the core answers nothing else during it."""
+    prefill_steps: int = 1
+    """How many of them; each moves `vllm:kv_cache_usage_perc`."""
     status: int = 200
     """Any other: an error of that status instead of an answer."""
     crash: bool = False

@@ -52,6 +52,9 @@ UNSCHEDULABLE = Reason("Unschedulable", "Free or add what the scheduler names, o
 INSUFFICIENT_GPU = Reason("InsufficientGPU", "Free or add GPUs, or lower spec.gpu.count or spec.replicas")
 SECRET_NOT_FOUND = Reason("SecretNotFound", "Create the Secret or key that is named; the pod goes on by itself")
 API_KEYS_UNUSABLE = Reason("APIKeysUnusable", "Put a key into the Secret that status.authSecret names, one per line")
+CERTIFICATE_UNUSABLE = Reason(
+    "CertificateUnusable", "Put a valid certificate and its key, or client CA, into the Secret that spec.tls names"
+)
 VOLUME_NOT_READY = Reason("VolumeNotReady", "Create or mend the claim that is named; the pod goes on by itself")
 IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pull secrets", True)
 INVALID_IMAGE = Reason("InvalidImage", "Use a runtime image derived from ours: it lacks gptservice-runtime", True)
@@ -68,6 +71,11 @@ AUTOSCALING_INACTIVE = Reason(
     "AutoscalingInactive", "Install or mend what serves the metric; until then the number of replicas stays as it is"
 )
 MODEL_LOADING = Reason("ModelLoading")
+ENGINE_UNRESPONSIVE = Reason(
+    "EngineUnresponsive",
+    "Read `kubectl logs` of the pod; it serves again by itself once its engine answers, else delete the pod",
+    True,
+)
 DRAIN_TIMEOUT = Reason("DrainTimeout", "Raise spec.drainTimeoutSeconds if requests were cut")
 MODEL_LOAD_FAILED = Reason("ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", True)
 INVALID_ENGINE_ARGUMENT = Reason(

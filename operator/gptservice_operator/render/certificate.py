@@ -27,7 +27,9 @@ def render_certificate(resolved: Resolved) -> dict[str, Any] | None:
 
 
 def dns_names(resolved: Resolved) -> list[str]:
-    """Return the names under which clients in the cluster reach the Service."""
-    short = names.k8s_service(resolved.name)
-    inside = f"{short}.{resolved.namespace}"
-    return [short, inside, f"{inside}.svc", f"{inside}.svc.cluster.local"]
+    """Return the names under which clients in the cluster reach the Service, and all pods."""
+    found: list[str] = []
+    for short in (names.k8s_service(resolved.name), names.pods_service(resolved.name)):
+        inside = f"{short}.{resolved.namespace}"
+        found += [short, inside, f"{inside}.svc", f"{inside}.svc.cluster.local"]
+    return found

@@ -5,6 +5,7 @@ from typing import Any
 from gptservice_operator import names
 from gptservice_runtime import contract
 
+from . import tls
 from .fetch_container import render_fetch_container, source_mount, source_volumes
 from .resolved import Resolved
 
@@ -69,13 +70,13 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "args": serve_args(resolved),
         **({"env": env} if (env := _env(resolved)) else {}),
         "ports": [
-            {"name": "http", "containerPort": contract.ENGINE_PORT, "protocol": "TCP"},
+            {"name": resolved.scheme, "containerPort": contract.ENGINE_PORT, "protocol": "TCP"},
             {"name": "probes", "containerPort": contract.PROBE_PORT, "protocol": "TCP"},
         ],
         "resources": _resources(resolved),
         "securityContext": _SECURITY,
         "startupProbe": _probe(
-            contract.READY_PATH,
+            contract.STARTUP_PATH,
             period=STARTUP_PERIOD_SECONDS,
             failures=-(-(resolved.startup_timeout_seconds + STARTUP_MARGIN_SECONDS) // STARTUP_PERIOD_SECONDS),
         ),
@@ -86,6 +87,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
             *source_mount(resolved),
             {"name": "cache", "mountPath": contract.CACHE_ROOT},
             *_keys_mount(resolved),
+            *tls.mounts(resolved),
             {"name": "limits", "mountPath": contract.LIMITS_DIRECTORY, "readOnly": True},
             {"name": "shm", "mountPath": contract.SHARED_MEMORY_ROOT},
             {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT},
@@ -111,7 +113,7 @@ def serve_args(resolved: Resolved) -> list[str]:
             args += [flag, str(value)]
     if resolved.api_keys is not None:
         args.append(contract.REQUIRE_API_KEY_FLAG)
-    return [*args, contract.ENGINE_ARGS_SEPARATOR, *resolved.engine_args]
+    return [*args, *tls.args(resolved), contract.ENGINE_ARGS_SEPARATOR, *resolved.engine_args]
 
 
 def _env(resolved: Resolved) -> list[dict[str, Any]]:
@@ -162,7 +164,7 @@ def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
         # Readable for the pod's group (fsGroup), and for nobody else.
         keys = {"secretName": resolved.api_keys.secret, "defaultMode": 0o440}
         volumes.append({"name": "keys", "secret": keys})
-    return [*volumes, *source_volumes(resolved)]
+    return [*volumes, *tls.volumes(resolved), *source_volumes(resolved)]
 
 
 def _cache_volume(resolved: Resolved) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from .resolved import Resolved
 
 def render_pods_service(resolved: Resolved) -> dict[str, Any]:
     """Return the headless Service. Its port is the pods' own, since nothing stands in between."""
-    port = contract.ENGINE_PORT
+    number, scheme = contract.ENGINE_PORT, resolved.scheme
+    port = {"name": scheme, "port": number, "protocol": "TCP", "appProtocol": scheme, "targetPort": number}
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -19,7 +20,7 @@ def render_pods_service(resolved: Resolved) -> dict[str, Any]:
             "type": "ClusterIP",
             "clusterIP": "None",
             "selector": names.selector(resolved.name),
-            "ports": [{"name": "http", "port": port, "protocol": "TCP", "targetPort": port}],
+            "ports": [port],
             "publishNotReadyAddresses": False,
         },
     }

@@ -136,6 +136,15 @@ class ApiKeys:
     generated: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ServingTls:
+    """The Secrets in the service's namespace with what TLS needs."""
+
+    secret: str
+    client_ca: SecretKeyRef | None
+    """None if clients need no certificate."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """One service, every field decided."""
@@ -171,6 +180,8 @@ class Resolved:
     exposure: Exposure
     api_keys: ApiKeys | None
     """None if nobody is asked for a key."""
+    tls: ServingTls | None
+    """None for plain HTTP."""
     companions: Companions
     cache_size: str
     """Of a cache on the node's disk."""
@@ -179,6 +190,11 @@ class Resolved:
     fs_group: int | None
     warnings: tuple[str, ...]
     """What the user asked for and does not get, or gets in another way."""
+
+    @property
+    def scheme(self) -> Literal["http", "https"]:
+        """What the serving port speaks."""
+        return "http" if self.tls is None else "https"
 
     @property
     def initial_replicas(self) -> int:

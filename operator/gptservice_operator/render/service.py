@@ -13,7 +13,13 @@ def render_service(resolved: Resolved) -> dict[str, Any]:
     metadata = resolved.metadata(names.k8s_service(resolved.name))
     if resolved.exposure.annotations:
         metadata["annotations"] = resolved.exposure.annotations
-    port = {"name": "http", "port": resolved.exposure.port, "protocol": "TCP", "targetPort": contract.ENGINE_PORT}
+    port = {
+        "name": resolved.scheme,
+        "port": resolved.exposure.port,
+        "protocol": "TCP",
+        "appProtocol": resolved.scheme,
+        "targetPort": contract.ENGINE_PORT,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -1,11 +1,12 @@
 """The Certificate: for the names by which clients reach the Service."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from gptservice_operator import status
-from gptservice_operator.render import service
+from gptservice_operator.render import pods_service, service
 from gptservice_operator.render.certificate import dns_names, render_certificate
 from tests.operator import builders
 from tests.operator.builders import Body
@@ -21,14 +22,16 @@ def test_the_names_are_those_of_the_service() -> None:
     assert manifest is not None
     assert manifest["spec"]["dnsNames"] == [
         "chat", "chat.team-a", "chat.team-a.svc", "chat.team-a.svc.cluster.local",
+        "chat-pods", "chat-pods.team-a", "chat-pods.team-a.svc", "chat-pods.team-a.svc.cluster.local",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["chat", "llama-3.1-8b", "7" * 63])
 def test_the_endpoint_of_the_status_is_covered(name: str) -> None:
     decided = builders.resolved({"model": "pvc://models/m"}, name=name)
-    host = status.endpoint(decided).removeprefix("http://").partition(":")[0]
-    assert host in dns_names(decided)
+    assert urlsplit(status.endpoint(decided)).hostname in dns_names(decided)
+    headless = pods_service.render_pods_service(decided)["metadata"]["name"]
+    assert f"{headless}.team-a.svc.cluster.local" in dns_names(decided), "for clients that balance by themselves"
     assert dns_names(decided)[0] == service.render_service(decided)["metadata"]["name"]
 
 

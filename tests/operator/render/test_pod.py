@@ -221,7 +221,7 @@ class TestTimeouts:
         assert startup + 10 <= patience <= startup + 60
 
     @pytest.mark.parametrize(
-        ("probe", "path"), [("startupProbe", "/readyz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")]
+        ("probe", "path"), [("startupProbe", "/startupz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")]
     )
     def test_probes_ask_the_supervisor_over_plain_http(self, probe: str, path: str) -> None:
         asked = engine()[probe]["httpGet"]

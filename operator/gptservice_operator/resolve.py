@@ -74,15 +74,13 @@ def _resolve(
     seen: companions.Seen,
     kept: bool,
 ) -> Resolved:
-    metadata = body["metadata"]
-    entry = _catalogue_entry(spec, models)
+    metadata, entry = body["metadata"], _catalogue_entry(spec, models)
     source = _source(spec, entry, config)
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
-    requests, limits = sizing.resources(
-        spec.resources, config, source.hub is not None and beside.cache_claim_name is None
-    )
+    downloads = source.hub is not None and beside.cache_claim_name is None
+    requests, limits = sizing.resources(spec.resources, config, downloads)
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -97,7 +95,7 @@ def _resolve(
         max_tokens=spec.max_tokens,
         context_length=_context_length(spec, entry),
         max_inflight_requests=spec.max_inflight_requests,
-        otlp_endpoint=spec.tracing.otlp_endpoint if spec.tracing is not None else None,
+        otlp_endpoint=spec.tracing and spec.tracing.otlp_endpoint,
         gpu=gpu,
         requests=requests,
         limits=limits,

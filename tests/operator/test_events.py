@@ -19,7 +19,6 @@ NO_KEY = 'MountVolume.SetUp failed for volume "client-ca" : references non-exist
 NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
 
 
-NO_KEY = 'MountVolume.SetUp failed for volume "hub-token" : references non-existent secret key: token'
 
 
 def waiting(reason: str, name: str = "engine") -> Body:
@@ -78,11 +77,6 @@ def test_since_when_a_pod_is_being_created(body: Body, since: datetime.datetime 
         pytest.param([], None, id="no event"),
         pytest.param([event()], "team-keys", id="a Secret is missing"),
         pytest.param([event("Scheduled", "assigned", "10:00:00"), event()], "team-keys", id="after it got its node"),
-        pytest.param(
-            [event(message=NO_KEY)],
-            "token",
-            id="a key of a Secret is missing",
-        ),
         pytest.param([event("Pulling", "pulling", "10:00:20"), event()], None, id="it is there by now"),
         pytest.param([event(), event("Pulling", "pulling", "10:00:20")], None, id="in whatever order they are listed"),
         pytest.param([event("Pulled", "", "10:00:05"), event()], "team-keys", id="pulled before, by the last attempt"),

@@ -95,7 +95,7 @@ def _resolve(
         max_tokens=spec.max_tokens,
         context_length=_context_length(spec, entry),
         max_inflight_requests=spec.max_inflight_requests,
-        otlp_endpoint=spec.tracing and spec.tracing.otlp_endpoint,
+        otlp_endpoint=spec.tracing.otlp_endpoint if spec.tracing is not None else None,
         gpu=gpu,
         requests=requests,
         limits=limits,

@@ -19,8 +19,6 @@ NO_KEY = 'MountVolume.SetUp failed for volume "client-ca" : references non-exist
 NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
 
 
-
-
 def waiting(reason: str, name: str = "engine") -> Body:
     return container(name, waiting={"reason": reason})
 

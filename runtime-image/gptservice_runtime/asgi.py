@@ -15,6 +15,8 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 CLOSE: Header = (b"connection", b"close")
+_POLICY_VIOLATION = 1008
+"""A WebSocket's code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +37,13 @@ async def refuse(send: Send, refusal: Refusal, *, events: str = "http.response")
     content = ((b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()))
     await send({"type": f"{events}.start", "status": refusal.status, "headers": [*content, *refusal.headers]})
     await send({"type": f"{events}.body", "body": body})
+
+
+async def refuse_any(scope: Message, send: Send, refusal: Refusal) -> None:
+    """Answer a request, or a WebSocket's handshake: alike where the server can, else by the 403 it makes of this."""
+    if scope["type"] == "http":
+        await refuse(send, refusal)
+    elif scope["type"] == "websocket" and "websocket.http.response" in (scope.get("extensions") or {}):
+        await refuse(send, refusal, events="websocket.http.response")
+    elif scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})

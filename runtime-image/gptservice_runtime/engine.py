@@ -20,7 +20,8 @@ METRICS_TOKEN_ENV = "GPTSERVICE_METRICS_TOKEN"  # noqa: S105 - the variable's na
 """How the supervisor tells the middleware inside the engine where to look, and how to know the supervisor."""
 ENGINE_PROBE = "gptservice_runtime.probing.EngineProbe"
 MIDDLEWARE = "gptservice_runtime.limits.InFlightLimit"
-METRICS_GUARD = "gptservice_runtime.guard.MetricsGuard"
+SIZE_LIMIT = "gptservice_runtime.sizes.SizeLimit"
+ROUTE_GUARD = "gptservice_runtime.guard.RouteGuard"
 KEY_CHECK = "gptservice_runtime.keys.KeyCheck"
 ACCESS_LOG = "gptservice_runtime.access.AccessLog"
 LIVE_CERTIFICATES = "gptservice_runtime.tls_server.LiveCertificates"
@@ -85,7 +86,8 @@ def arguments(options: EngineOptions) -> list[str]:
         *("--host", "0.0.0.0", "--port", str(options.port)),  # noqa: S104 - it serves the pod's address
         *("--shutdown-timeout", str(options.drain_timeout)),
         # From the innermost to the outermost: what the key check refuses is never in flight, and all is logged.
-        *("--middleware", ENGINE_PROBE, "--middleware", MIDDLEWARE, "--middleware", METRICS_GUARD),
+        *("--middleware", ENGINE_PROBE, "--middleware", MIDDLEWARE),
+        *("--middleware", SIZE_LIMIT, "--middleware", ROUTE_GUARD),
         *(("--middleware", KEY_CHECK) if options.require_api_key else ()),
         *(_tls_arguments(options.tls) if options.tls is not None else ()),
         *("--middleware", ACCESS_LOG, "--disable-uvicorn-access-log"),

@@ -1,4 +1,4 @@
-"""The ASGI middleware that keeps vLLM's own metrics to the supervisor: clients of the serving port get a 404.
+"""The ASGI middleware that says which routes of the engine there are for clients; any other is a 404.
 
 Imports nothing but the standard library, so that it fits any version of the engine's libraries.
 """
@@ -6,17 +6,28 @@ Imports nothing but the standard library, so that it fits any version of the eng
 import hmac
 import os
 
-from gptservice_runtime import asgi, contract, engine
+from gptservice_runtime import asgi, engine
 
 TOKEN_HEADER = "x-gptservice-metrics-token"  # noqa: S105 - the header's name
 """Carries what the supervisor made up for this one engine. In lower case, as in ASGI."""
 
 
-class MetricsGuard:
-    """Answers 404 to `/metrics`, and to whatever begins so, unless the supervisor asks.
+SERVED = frozenset(
+    {
+        *("v1", "v2", "tokenize", "detokenize", "generative_scoring"),
+        *("pooling", "classify", "score", "rerank", "invocations"),
+        *("health", "ping", "version", "docs", "redoc", "openapi.json"),
+    }
+)
+"""First parts of the paths that clients may ask for. What a later vLLM adds elsewhere stays shut until it is known."""
 
-    vLLM mounts its metrics under every path that begins so, for every method. Being loopback proves nothing: a
-    port-forward and a sidecar come from there too.
+
+class RouteGuard:
+    """Answers 404 to every path that is not served, unless the supervisor asks.
+
+    vLLM has routes that are its operator's business: they abort other people's requests, change the number of engines,
+    or tell of all requests, and it mounts its metrics under every path that begins so. A client's key is no key to
+    those. Being loopback proves nothing: a port-forward and a sidecar come from there too.
     """
 
     def __init__(self, app: asgi.Application) -> None:
@@ -24,10 +35,10 @@ class MetricsGuard:
 
     async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
         """One request."""
-        if scope["type"] == "http" and _is_metrics(scope) and not is_supervisor(scope):
-            await asgi.refuse(send, _NOT_HERE)
-        else:
+        if scope["type"] not in ("http", "websocket") or _is_served(scope) or is_supervisor(scope):
             await self._app(scope, receive, send)
+        else:
+            await asgi.refuse_any(scope, send, _NOT_HERE)
 
 
 def is_supervisor(scope: asgi.Message) -> bool:
@@ -38,16 +49,20 @@ def is_supervisor(scope: asgi.Message) -> bool:
     return bool(token) and len(shown) == 1 and hmac.compare_digest(shown[0], token)
 
 
-def _is_metrics(scope: asgi.Message) -> bool:
+def _is_served(scope: asgi.Message) -> bool:
     """Routes are looked up without the root path, unless it ends in the middle of a name: then with it."""
     path: str = scope["path"]
-    below = path.removeprefix(scope.get("root_path", ""))
-    return path.startswith(contract.METRICS_PATH) or below.startswith(contract.METRICS_PATH)
+    ways = (path, path.removeprefix(scope.get("root_path", "")))
+    return all(_is_below_served(way.split("/")) for way in ways)
+
+
+def _is_below_served(parts: list[str]) -> bool:
+    return parts[0] == "" and parts[1:2] != [] and parts[1] in SERVED and not {".", ".."} & set(parts)
 
 
 _NOT_HERE = asgi.Refusal(
     status=404,
-    message="There are no metrics here.",
+    message="There is no such route here.",
     kind="invalid_request_error",
     code="not_found",
     # The body, if there is one, has not been read, so that the connection cannot be used again.

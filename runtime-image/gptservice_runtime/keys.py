@@ -25,7 +25,6 @@ _VISIBLE = re.compile(rb"[\x21-\x7e]+")
 """What every client can send after `Bearer`."""
 _LONGEST_HEADER = 8192
 """Bytes of an Authorization header that is looked at."""
-_POLICY_VIOLATION = 1008
 
 
 class UnusableKeysError(Exception):
@@ -156,10 +155,7 @@ class KeyCheck:
             await self._app(scope, receive, send)
             return
         self._control.count_refused("key")
-        if scope["type"] == "http":
-            await asgi.refuse(send, _UNAUTHORIZED)
-        elif scope["type"] == "websocket":
-            await _refuse_websocket(scope, send)
+        await asgi.refuse_any(scope, send, _UNAUTHORIZED)
 
     def _is_allowed(self, scope: asgi.Message) -> bool:
         key = presented(scope.get("headers", ()))
@@ -173,14 +169,6 @@ def presented(headers: Iterable[asgi.Header]) -> bytes | None:
         return None
     scheme, _, key = values[0].strip().partition(b" ")
     return key.strip() if scheme.lower() == b"bearer" else None
-
-
-async def _refuse_websocket(scope: asgi.Message, send: asgi.Send) -> None:
-    """Refuse the handshake: with the same answer where the server can, else by the 403 that it makes of this."""
-    if "websocket.http.response" in (scope.get("extensions") or {}):
-        await asgi.refuse(send, _UNAUTHORIZED, events="websocket.http.response")
-    else:
-        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
 
 
 _UNAUTHORIZED = asgi.Refusal(

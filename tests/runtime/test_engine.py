@@ -78,16 +78,16 @@ def middleware(argv: list[str]) -> list[str]:
     return [argv[at + 1] for at, word in enumerate(argv) if word == "--middleware"]
 
 
-INNERMOST_FIRST = ["ENGINE_PROBE", "MIDDLEWARE", "METRICS_GUARD", "KEY_CHECK", "ACCESS_LOG"]
+INNERMOST_FIRST = ["ENGINE_PROBE", "MIDDLEWARE", "SIZE_LIMIT", "ROUTE_GUARD", "KEY_CHECK", "ACCESS_LOG"]
 
 
 @pytest.mark.parametrize("extra", [(), ("--middleware", "taken.over")])
 def test_nothing_of_the_users_comes_between_ours_or_outside_of_them(extra: tuple[str, ...]) -> None:
     asked = replace(OPTIONS, require_api_key=True, extra_arguments=extra)
     ours = [getattr(engine, name) for name in INNERMOST_FIRST]
-    assert middleware(engine.arguments(asked))[-5:] == ours
+    assert middleware(engine.arguments(asked))[-6:] == ours
     without = engine.arguments(replace(asked, require_api_key=False))
-    assert middleware(without)[-4:] == [path for path in ours if path != engine.KEY_CHECK]
+    assert middleware(without)[-5:] == [path for path in ours if path != engine.KEY_CHECK]
 
 
 @pytest.mark.parametrize("name", [*INNERMOST_FIRST, "LIVE_CERTIFICATES"])

@@ -1,4 +1,4 @@
-"""The guard alone: no spelling of the path leads a client to the engine's metrics."""
+"""The guard alone: no spelling of a path leads a client to what is the engine's own business."""
 
 import json
 from typing import Any
@@ -38,9 +38,9 @@ def inner() -> Inner:
 
 
 @pytest.fixture
-def guarded(inner: Inner, monkeypatch: pytest.MonkeyPatch) -> guard.MetricsGuard:
+def guarded(inner: Inner, monkeypatch: pytest.MonkeyPatch) -> guard.RouteGuard:
     monkeypatch.setenv(engine.METRICS_TOKEN_ENV, TOKEN)
-    return guard.MetricsGuard(inner)
+    return guard.RouteGuard(inner)
 
 
 async def ask(
@@ -61,19 +61,53 @@ async def ask(
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/", "/metrics/x", "/metricsx", "/metrics\n", "/metrics/../x"])
-async def test_a_client_gets_a_404(guarded: guard.MetricsGuard, inner: Inner, method: str, path: str) -> None:
+async def test_a_client_gets_a_404(guarded: guard.RouteGuard, inner: Inner, method: str, path: str) -> None:
     start, _ = await ask(guarded, path, method=method)
     assert start["status"] == 404
     assert inner.seen == []
 
 
-@pytest.mark.parametrize("path", ["/", "", "/v1/models", "/health", "/metric", "/v1/metrics", "//metrics", "/Metrics"])
-async def test_other_paths_are_not_its_business(guarded: guard.MetricsGuard, inner: Inner, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/scale_elastic_ep", "/inference/v1/abort_requests", "/sleep", "/collective_rpc", "/load", "/", "", "*"),
+        *(
+            "//v1/models",
+            "/./v1/models",
+            "/v1/../load",
+            "/v1/.",
+            "v1/models",
+            "/V1/models",
+            "/v1x/models",
+            "/metric",
+            "//metrics",
+            "/Metrics",
+        ),
+    ],
+)
+async def test_what_is_not_known_is_shut(guarded: guard.RouteGuard, inner: Inner, path: str) -> None:
+    assert (await ask(guarded, path, method="POST"))[0]["status"] == 404
+    assert inner.seen == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/v1", "/v1/chat/completions", "/health", "/v1/metrics", "/openapi.json"]
+)
+async def test_what_is_served_passes(guarded: guard.RouteGuard, inner: Inner, path: str) -> None:
     assert (await ask(guarded, path))[0]["status"] == 200
     assert inner.seen == [path]
 
 
-async def test_the_supervisor_gets_them(guarded: guard.MetricsGuard, inner: Inner) -> None:
+async def test_a_handshake_elsewhere_is_refused(guarded: guard.RouteGuard, inner: Inner) -> None:
+    (closed,) = await ask(guarded, "/load", type="websocket")
+    assert closed == {"type": "websocket.close", "code": 1008}
+    start, _ = await ask(guarded, "/load", type="websocket", extensions={"websocket.http.response": {}})
+    assert (start["type"], start["status"]) == ("websocket.http.response.start", 404)
+    await ask(guarded, "/v1/realtime", type="websocket")
+    assert inner.seen == ["/v1/realtime"]
+
+
+async def test_the_supervisor_gets_them(guarded: guard.RouteGuard, inner: Inner) -> None:
     assert (await ask(guarded, "/metrics", SHOWN))[0]["status"] == 200
     assert inner.seen == ["/metrics"]
 
@@ -91,7 +125,7 @@ async def test_the_supervisor_gets_them(guarded: guard.MetricsGuard, inner: Inne
         pytest.param([(b"x-forwarded-for", b"127.0.0.1"), (b"host", b"localhost")], id="only a claim"),
     ],
 )
-async def test_anything_else_is_no_token(guarded: guard.MetricsGuard, inner: Inner, headers: Headers) -> None:
+async def test_anything_else_is_no_token(guarded: guard.RouteGuard, inner: Inner, headers: Headers) -> None:
     assert (await ask(guarded, "/metrics", headers, client=("127.0.0.1", 5)))[0]["status"] == 404
     assert inner.seen == []
 
@@ -103,18 +137,17 @@ async def test_without_a_supervisor_nobody_gets_them(
     monkeypatch.delenv(engine.METRICS_TOKEN_ENV, raising=False)
     if token is not None:
         monkeypatch.setenv(engine.METRICS_TOKEN_ENV, token)
-    alone = guard.MetricsGuard(inner)
+    alone = guard.RouteGuard(inner)
     for headers in ([], [(guard.TOKEN_HEADER.encode(), b"")], SHOWN):
         assert (await ask(alone, "/metrics", headers))[0]["status"] == 404
 
 
-@pytest.mark.parametrize("kind", ["lifespan", "websocket"])
-async def test_other_protocols_pass(guarded: guard.MetricsGuard, inner: Inner, kind: str) -> None:
-    await guarded({"type": kind}, None, None)  # type: ignore[arg-type]
-    assert inner.seen == [kind]
+async def test_the_server_s_own_messages_pass(guarded: guard.RouteGuard, inner: Inner) -> None:
+    await guarded({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+    assert inner.seen == ["lifespan"]
 
 
-async def test_the_refusal_is_an_openai_error_and_ends_the_connection(guarded: guard.MetricsGuard) -> None:
+async def test_the_refusal_is_an_openai_error_and_ends_the_connection(guarded: guard.RouteGuard) -> None:
     start, body = await ask(guarded, "/metrics", method="POST")
     headers = dict(start["headers"])
     assert headers[b"connection"] == b"close", "a body that nobody reads must not be taken for the next request"
@@ -129,7 +162,7 @@ async def _metrics(_request: Request) -> Response:
 
 
 # As vLLM mounts its own: whatever follows, and for every method.
-ROUTED = guard.MetricsGuard(Starlette(routes=[Route("/metrics{rest:path}", _metrics, methods=METHODS)]))
+ROUTED = guard.RouteGuard(Starlette(routes=[Route("/metrics{rest:path}", _metrics, methods=METHODS)]))
 PIECES = ["/", "//", "metrics", "/metrics", "/metrics/", "a", "/a", "\n", "..", "%2f", "\x00", "?"]
 
 

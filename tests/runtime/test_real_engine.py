@@ -14,10 +14,11 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from e2e.cluster.images import base, model, store, vllm
+from e2e.cluster.images import model
 from e2e.cluster.pki import Authority
+from e2e.vllm import environment
 from gptservice_runtime import contract, control, processes
-from tests.runtime.harness import PACKAGE_PARENT, Runtime, until
+from tests.runtime.harness import Runtime, until
 from tests.runtime.mounted import mount, mount_pair
 from tests.runtime.test_metrics import samples
 from tests.runtime.test_serving_tls import MUTUAL, answer, client, server_pair, subject
@@ -30,27 +31,9 @@ RUNNING = "vllm:num_requests_running/0/main-name"
 ARGUMENTS = ("--dtype=float32", "--enforce-eager", "--kv-cache-memory-bytes=1G", "--no-enable-prefix-caching")
 
 
-def executable(folder: Path) -> Path:
-    """A folder with `vllm`: that of the images, run here by a Python of the version that its wheels are for."""
-    python = store.run(
-        base.uv_program(), "python", "find", "--system", vllm.PYTHON_VERSION, what="finding Python"
-    ).strip()
-    main = "import sys\nfrom vllm.entrypoints.cli.main import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
-    folder.mkdir()
-    (folder / "vllm").write_text(f"#!{python}\n{main}")
-    (folder / "vllm").chmod(0o755)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("ca"))
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> AsyncIterator[Runtime]:
     folder = tmp_path_factory.mktemp("real")
-    packages = vllm.site_packages(vllm.environment())
     verified = client(authority, authority.issue("client", "client"))
     timeout = aiohttp.ClientTimeout(total=START_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(ssl=verified)) as session:
@@ -59,9 +42,9 @@ async def engine(tmp_path_factory: pytest.TempPathFactory, authority: Authority)
         mount(running.client_ca_directory, ca_crt=authority.certificate.read_bytes())
         running.scheme = "https"
         running.model = model.prepared()
-        path = f"{executable(folder / 'bin')}:/usr/local/bin:/usr/bin:/bin"
-        environment = {"PATH": path, "PYTHONPATH": f"{PACKAGE_PARENT}:{packages}", "NVIDIA_VISIBLE_DEVICES": "void"}
-        running.start(*ARGUMENTS, options=MUTUAL, environment=environment, startup_timeout=START_SECONDS)
+        path = f"{environment.executable(folder / 'bin')}:/usr/local/bin:/usr/bin:/bin"
+        given = {**environment.variables(), "PATH": path, "NVIDIA_VISIBLE_DEVICES": "void"}
+        running.start(*ARGUMENTS, options=MUTUAL, environment=given, startup_timeout=START_SECONDS)
         try:
             await running.ready(START_SECONDS)
             yield running

@@ -1,0 +1,91 @@
+"""The ASGI middleware that bounds the size of requests: the engine's API server holds each of them in memory whole.
+
+Imports nothing but the standard library, so that it fits any version of the engine's libraries.
+"""
+
+from collections.abc import Iterable
+
+from gptservice_runtime import asgi
+
+MAX_BODY_BYTES = 128 * 1024 * 1024
+"""More than any prompt with its images and sounds; some of them at a time fit into the memory of the smallest pod."""
+
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Of the address and all headers. uvicorn bounds them with one of its two parsers only, and takes the other one."""
+
+
+class SizeLimit:
+    """Answers 413 to a body that is announced, or turns out, to be larger than MAX_BODY_BYTES; 431 to a long head."""
+
+    def __init__(self, app: asgi.Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif _head(scope) > MAX_HEAD_BYTES:
+            await asgi.refuse(send, _LONG_HEAD)
+        elif _announced(scope.get("headers", ())) > MAX_BODY_BYTES:
+            await asgi.refuse(send, _TOO_LARGE)
+        else:
+            await _Bounded(receive, send).run(self._app, scope)
+
+
+class _Bounded:
+    """One request whose body has no announced size, or an honest one."""
+
+    def __init__(self, receive: asgi.Receive, send: asgi.Send) -> None:
+        self._receive, self._send = receive, send
+        self._left = MAX_BODY_BYTES
+        self._answered = False
+
+    async def run(self, app: asgi.Application, scope: asgi.Message) -> None:
+        try:
+            await app(scope, self._take, self._answer)
+        except Exception:
+            if self._left >= 0:
+                raise
+        if self._left < 0 and not self._answered:
+            await asgi.refuse(self._send, _TOO_LARGE)
+
+    async def _take(self) -> asgi.Message:
+        if self._left < 0:
+            return {"type": "http.disconnect"}
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        return message if self._left >= 0 else {"type": "http.disconnect"}
+
+    async def _answer(self, message: asgi.Message) -> None:
+        # What the application makes of a body that broke off is not the reason.
+        if self._left >= 0 or self._answered:
+            self._answered = True
+            await self._send(message)
+
+
+def _head(scope: asgi.Message) -> int:
+    sizes = [len(name) + len(value) for name, value in scope.get("headers", ())]
+    return len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) + sum(sizes)
+
+
+def _announced(headers: Iterable[asgi.Header]) -> int:
+    """The greatest Content-Length; 0 without one that is a number: the server takes no request with another."""
+    values = [value for name, value in headers if name.lower() == b"content-length"]
+    return max((int(value) for value in values if value.isdigit()), default=0)
+
+
+_TOO_LARGE = asgi.Refusal(
+    status=413,
+    message=f"The request's body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB.",
+    kind="invalid_request_error",
+    code="request_too_large",
+    headers=(asgi.CLOSE,),
+)
+_LONG_HEAD = asgi.Refusal(
+    status=431,
+    message=f"The request's address and headers are longer than {MAX_HEAD_BYTES // 1024} KiB.",
+    kind="invalid_request_error",
+    code="request_header_too_large",
+    headers=(asgi.CLOSE,),
+)

@@ -6,8 +6,9 @@ The tests share one engine and run in this order: the last one ends it.
 import asyncio
 import json
 import os
+import secrets
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -18,6 +19,7 @@ from e2e.cluster.images import model
 from e2e.cluster.pki import Authority
 from e2e.vllm import environment
 from gptservice_runtime import contract, control, processes
+from tests.runtime.collector import Collector, collecting
 from tests.runtime.harness import Runtime, until
 from tests.runtime.mounted import mount, mount_pair
 from tests.runtime.test_metrics import samples
@@ -31,8 +33,16 @@ RUNNING = "vllm:num_requests_running/0/main-name"
 ARGUMENTS = ("--dtype=float32", "--enforce-eager", "--kv-cache-memory-bytes=1G", "--no-enable-prefix-caching")
 
 
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with collecting() as found:
+        yield found
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> AsyncIterator[Runtime]:
+async def engine(
+    tmp_path_factory: pytest.TempPathFactory, authority: Authority, collector: Collector
+) -> AsyncIterator[Runtime]:
     folder = tmp_path_factory.mktemp("real")
     verified = client(authority, authority.issue("client", "client"))
     timeout = aiohttp.ClientTimeout(total=START_SECONDS)
@@ -44,7 +54,9 @@ async def engine(tmp_path_factory: pytest.TempPathFactory, authority: Authority)
         running.model = model.prepared()
         path = f"{environment.executable(folder / 'bin')}:/usr/local/bin:/usr/bin:/bin"
         given = {**environment.variables(), "PATH": path, "NVIDIA_VISIBLE_DEVICES": "void"}
-        running.start(*ARGUMENTS, options=MUTUAL, environment=given, startup_timeout=START_SECONDS)
+        given |= {contract.SERVICE_NAME_ENV: "chat-of-the-test"}
+        options = [*MUTUAL, contract.OTLP_ENDPOINT_FLAG, collector.endpoint]
+        running.start(*ARGUMENTS, options=options, environment=given, startup_timeout=START_SECONDS)
         try:
             await running.ready(START_SECONDS)
             yield running
@@ -133,6 +145,24 @@ async def test_the_log_has_the_identifier_and_not_the_prompt(engine: Runtime) ->
     await until(lambda: "access POST /v1/completions 200" in engine.stdout, "the line")
     assert "very secret" not in engine.stdout + engine.stderr
     assert "/metrics" not in engine.stdout.partition("Application startup complete")[2]
+
+
+@pytest.mark.parametrize(("sampled", "flags"), [(True, "01"), (False, "00")])
+async def test_a_trace_is_continued_as_its_parent_says(
+    engine: Runtime, collector: Collector, sampled: bool, flags: str
+) -> None:
+    trace, parent = secrets.token_hex(16), secrets.token_hex(8)
+    body = {"model": "main-name", "prompt": "Once", "max_tokens": 2}
+    for headers in ({"traceparent": f"00-{trace}-{parent}-{flags}"}, {}):
+        async with engine.session.post(engine.url("/v1/completions"), json=body, headers=headers) as response:
+            assert response.status == 200
+    before = len(collector.exports)
+    # The request after it has arrived, which has no parent: what was to come of the first one has come.
+    await until(lambda: len(collector.exports) > before or collector.has(bytes.fromhex(trace)), "an export")
+    if sampled:
+        await until(lambda: collector.has(bytes.fromhex(trace), bytes.fromhex(parent), b"chat-of-the-test"), "its span")
+    else:
+        assert not collector.has(bytes.fromhex(trace))
 
 
 async def test_certificates_and_client_ca_are_rotated_without_a_restart(

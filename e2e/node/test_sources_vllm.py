@@ -15,7 +15,7 @@ from e2e.kube import Kube, Object
 from e2e.node.conftest import Talk
 from e2e.node.release import VLLM, Release
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.long]
 
 NAME = "from-hub"
 START_SECONDS = 600

@@ -81,12 +81,12 @@ def test_a_stop_does_not_wait_for_a_mistake_to_be_mended(
     observer.wait_ready()
     mistake: Object = {"engine": {"args": ["--port=1"]}}
     kube.apply(service(replicas=2, **scaling, **mistake), namespace)
-    observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidSpec"), "the refusal")
+    observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidEngineArgument"), "the refusal")
     assert len(observer.pods()) == 2
     kubectl.run("scale", "gptservice/gpt", "--replicas=0", "--namespace", namespace)
     wait_until(observer.pods, lambda pods: not pods, "no pod")
     told = observer.wait(lambda o: "no pod is left to run" in str(condition(o, "Ready").get("message")), "to say so")
-    assert condition(told, "Accepted")["reason"] == "InvalidSpec"
+    assert condition(told, "Accepted")["reason"] == "InvalidEngineArgument"
     kube.apply(service(replicas=0, **scaling), namespace)
     observer.wait(is_stopped, "to be Stopped")
     kubectl.run("scale", "gptservice/gpt", "--replicas=2", "--namespace", namespace)

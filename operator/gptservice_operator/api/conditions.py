@@ -32,6 +32,9 @@ UNKNOWN_MODEL = Reason(
     "Apply a GPTModel of that name (`kubectl get gptmodels` lists what there is) or set spec.model to a uri such as "
     "pvc://claim/path; the service goes on by itself",
 )
+ROLLING_OUT = Reason("RollingOut")
+PODS_STARTING = Reason("PodsStarting")
+MODEL_LOADING = Reason("ModelLoading")
 NAME_CONFLICT = Reason(
     "NameConflict",
     "Rename or delete that object, or choose another name for the service; it is not touched",
@@ -73,7 +76,6 @@ MODEL_DOWNLOAD_STALLED = Reason(
 AUTOSCALING_INACTIVE = Reason(
     "AutoscalingInactive", "Install or mend what serves the metric; until then the number of replicas stays as it is"
 )
-MODEL_LOADING = Reason("ModelLoading")
 ENGINE_UNRESPONSIVE = Reason(
     "EngineUnresponsive",
     "Read `kubectl logs` of the pod; it serves again by itself once its engine answers, else delete the pod",
@@ -100,8 +102,6 @@ POD_REJECTED = Reason(
 )
 PREEMPTED = Reason("Preempted", "Set spec.scheduling.priorityClassName, or add room for both")
 NODE_LOST = Reason("NodeLost", "Look at the node (`kubectl get nodes`); the pod is made again elsewhere after a while")
-PODS_STARTING = Reason("PodsStarting")
-ROLLING_OUT = Reason("RollingOut")
 NO_REPLICA = Reason("NoReplicaAvailable")
 MINIMUM_REPLICAS = Reason("MinimumReplicasAvailable")
 ALL_REPLICAS_READY = Reason("AllReplicasReady")

@@ -80,6 +80,10 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     wait_until(lambda: listed_events(board, namespace), bool, "the stuck pod's Events to be listed")
     kube.apply(service("stopped", replicas=0, cache={"size": "1Gi"}), namespace)
     observer.wait(is_stopped, "to be Stopped", "stopped")
+    kube.scale("stopped", namespace, 1)
+    observer.wait(lambda o: not is_stopped(o), "to run", "stopped")
+    kube.scale("stopped", namespace, 0)
+    observer.wait(is_stopped, "to be Stopped again, which is the same Event", "stopped")
     outgrow_the_history(kube, namespace, observer, "stopped")
     with optional_crds.installed(kube):
         make_what_other_operators_act_on(kube, namespace)

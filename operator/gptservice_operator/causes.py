@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import wording
+from . import pod_state, revisions, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -19,6 +19,23 @@ _MISSING = re.compile(r"(secret|configmap).* not found|couldn't find key", re.IG
 _START_REASONS = frozenset(
     {"CreateContainerConfigError", "RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"}
 )
+_NO_ACCOUNT = re.compile(r"serviceaccount .* not found", re.IGNORECASE)
+_RANDOM_NAME = re.compile(r'(\bpods? "[a-z0-9.-]+-)[a-z0-9]{5}(?=")')
+"""The API server makes one up for each pod that it then refuses."""
+_REFUSED = frozenset(
+    {"UnexpectedAdmissionError", "NodeAffinity", "NodeName", "NodePorts", "TopologyAffinityError", "InvalidNodeInfo"}
+)
+"""Beside OutOfcpu, OutOfnvidia.com/gpu and the like: why a kubelet does not take a pod that the scheduler gave it."""
+_FAILURES = {
+    "Evicted": conditions.POD_EVICTED,
+    "NodeLost": conditions.NODE_LOST,
+    "Preempting": conditions.PREEMPTED,
+}
+_DISRUPTIONS = {
+    "PreemptionByScheduler": conditions.PREEMPTED,
+    "DeletionByTaintManager": conditions.NODE_LOST,
+    "DeletionByPodGC": conditions.NODE_LOST,
+}
 _DOING = {FETCH_CONTAINER: "fetching", ENGINE_CONTAINER: "loading"}
 _MAX_MESSAGE = 600
 
@@ -35,72 +52,101 @@ class Cause:
     """Of the container that ended, if one did."""
 
 
-def find(pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str] | None = None) -> Cause | None:
+def find(
+    pods: Sequence[Body],
+    deployment: Body | None,
+    missing: Mapping[str, str] | None = None,
+    settled: frozenset[str] = frozenset(),
+) -> Cause | None:
     """Return what keeps the service from being ready, the gravest first; None if nothing is to be seen.
 
     Args:
         pods: those with the service's labels.
         deployment: the live Deployment, if it is ours.
         missing: what Events say of Secrets that pods' volumes lack, by pod UID.
+        settled: names of the pods that have been ready for the stable period.
     """
-    found = [cause for pod in _newest_revision(pods, deployment) for cause in _of_pod(pod, missing or {})]
-    if deployment is not None:
-        found += _of_deployment(deployment)
-    return min(found, key=_gravity, default=None)
+    return min(_ranked(pods, deployment, missing or {}, settled), key=_rank, default=(0, None))[1]
 
 
-def _gravity(cause: Cause) -> int:
-    """A failed pod comes last: its ReplicaSet has made another, which says more."""
-    if cause.reason is conditions.POD_FAILED:
-        return 2
-    return 0 if cause.reason.failing else 1
+def relapse(pods: Sequence[Body], deployment: Body | None, settled: frozenset[str]) -> Cause | None:
+    """Return why a service whose pods are all ready is not to be trusted yet: they have failed just before."""
+    ended = [pod for pod in pods if pod_state.is_ready(pod) or pod_state.has_failed(pod)]
+    ranked = [each for each in _ranked(ended, deployment, {}, settled) if each[0] in (_FAULT, _REPEATED)]
+    return min((each for each in ranked if each[1].pod), key=_rank, default=(0, None))[1]
+
+
+_FAULT, _REPEATED, _WAIT, _REPLACED = range(4)
+"""How grave a cause is. Of a single failed pod, its ReplicaSet has made another, which says more."""
+
+
+def _rank(ranked: tuple[int, Cause]) -> int:
+    return ranked[0]
+
+
+def _ranked(
+    pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str], settled: frozenset[str]
+) -> Iterator[tuple[int, Cause]]:
+    newest = _newest_revision(pods, deployment)
+    unsettled = pod_state.unsettled(newest, settled)
+    for pod in unsettled:
+        for cause in _of_pod(pod, missing):
+            yield _FAULT if cause.reason.failing else _WAIT, cause
+    for cause in _of_deployment(deployment) if deployment is not None else ():
+        yield _FAULT if cause.reason.failing else _WAIT, cause
+    failed = pod_state.recently_failed(newest, settled)
+    if len(failed) > max(1, len(unsettled)):
+        yield _REPEATED, of_failed(failed[0], f"pods of {pod_state.replica_set(failed[0])} fail one after another")
+    elif failed:
+        yield _REPLACED, of_failed(failed[0], f"pod {failed[0]['metadata']['name']} failed")
 
 
 def _newest_revision(pods: Sequence[Body], deployment: Body | None) -> list[Body]:
-    """Return the pods of the Deployment's newest revision: an old one's crash is what the new one may mend."""
-    ours = of_deployment(pods, deployment)
+    """Return the pods of the Deployment's newest revision: an old one's crash is what the new one may mend.
+
+    Its ReplicaSet need not be the one whose pods are the youngest: a revision may come back, or not get any pod.
+    """
+    ours = pod_state.of_deployment(pods, deployment)
     if deployment is None:
         return ours
-    newest = max(ours, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
-    return [pod for pod in ours if newest is not None and _replica_set(pod) == _replica_set(newest)]
+    key = revisions.key_of_template(section(deployment, "spec", "template"))
+    if key is not None:
+        ours = [pod for pod in ours if revisions.key_of_template(pod) in (key, None)]
+    return [pod for pod in ours if pod_state.replica_set(pod) == pod_state.replica_set(ours[-1])]
 
 
-def of_deployment(pods: Sequence[Body], deployment: Body | None) -> list[Body]:
-    """Return the pods that stay and that a ReplicaSet of the Deployment made: anybody can put labels on a pod."""
-    present = [pod for pod in pods if not _is_leaving(pod)]
-    if deployment is None:
-        return present
-    return [pod for pod in present if _replica_set(pod).startswith(f"{deployment['metadata']['name']}-")]
+def of_failed(pod: Body, what: str) -> Cause:
+    """Return why a pod is over, in the kubelet's words behind ``what``."""
+    status = section(pod, "status")
+    why = str(status.get("reason") or "Failed")
+    if why.startswith("OutOf") or why in _REFUSED:
+        reason = conditions.POD_REJECTED
+    else:
+        reason = _FAILURES.get(why, conditions.POD_FAILED)
+    return _cause(reason, f"{what}: {why}: {status.get('message') or 'no message'}", pod["metadata"]["name"])
 
 
-def _replica_set(pod: Body) -> str:
-    owner = first(entries(pod, "metadata", "ownerReferences"), kind="ReplicaSet")
-    return str(owner.get("name") or "")
-
-
-def _is_leaving(pod: Body) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
-
-
-def is_ready(pod: Body) -> bool:
-    """Return whether the pod takes traffic."""
-    return condition(pod, "Ready").get("status") == "True"
-
-
-def condition(body: Body, kind: str) -> Body:
-    """Return a condition of an object; an empty mapping if it has none of that type."""
-    return first(entries(body, "status", "conditions"), type=kind)
+def of_disruption(pod: Body) -> Cause | None:
+    """Return why Kubernetes takes a pod away, if nobody has asked for that."""
+    told = pod_state.condition(pod, "DisruptionTarget")
+    reason = _DISRUPTIONS.get(str(told.get("reason"))) if told.get("status") == "True" else None
+    if reason is None:
+        return None
+    name = pod["metadata"]["name"]
+    return _cause(reason, f"pod {name} was taken away: {told.get('reason')}: {told.get('message')}", name)
 
 
 def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
-    if is_ready(pod):
-        return
     name, status = pod["metadata"]["name"], section(pod, "status")
-    if status.get("phase") == "Failed":
-        detail = f"{status.get('reason') or 'Failed'}: {status.get('message') or 'no message'}"
-        yield _cause(conditions.POD_FAILED, f"pod {name} failed: {detail}", name)
+    if pod_state.is_ready(pod):
+        ends = (cause for one in entries(status, "containerStatuses") if (cause := _of_last_end(name, one)) is not None)
+        yield from (cause for cause in ends if cause.reason.failing)
         return
-    scheduled = condition(pod, "PodScheduled")
+    if status.get("phase") == "Unknown" or _is_unheard_of(pod):
+        detail = status.get("message") or "its node does not report any more"
+        yield _cause(conditions.NODE_LOST, f"pod {name} was running, and {detail}", name)
+        return
+    scheduled = pod_state.condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         yield _unschedulable(name, str(scheduled.get("message") or "no message"))
         return
@@ -113,13 +159,19 @@ def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
     yield from found or [_starting(name, missing.get(pod["metadata"]["uid"]))]
 
 
+def _is_unheard_of(pod: Body) -> bool:
+    """Return whether Kubernetes has taken back a pod's readiness, and not the kubelet, which would say of what."""
+    gates = pod_state.condition(pod, "Ready").get("reason") == "ReadinessGatesNotReady"
+    return pod_state.condition(pod, "ContainersReady").get("status") == "True" and not gates
+
+
 def _has_served(pod: Body, engine: Body) -> bool:
     """Return whether a pod that is not ready has been so since its engine's container started.
 
     The runtime takes readiness back for nothing else, and tells why where only the pod's log keeps it.
     """
     started = str(section(engine, "state", "running").get("startedAt") or "")
-    return bool(started) and str(condition(pod, "Ready").get("lastTransitionTime") or "") > started
+    return bool(started) and str(pod_state.condition(pod, "Ready").get("lastTransitionTime") or "") > started
 
 
 def _starting(name: str, missing: str | None) -> Cause:
@@ -155,6 +207,11 @@ def _of_container(pod: str, container: Body) -> Cause | None:
     return None
 
 
+def _of_last_end(pod: str, container: Body) -> Cause | None:
+    ended = section(container, "lastState", "terminated")
+    return of_end(pod, container, ended) if ended.get("exitCode") else None
+
+
 def of_end(pod: str, container: Body, ended: Body) -> Cause:
     """Return why a container ended. The runtime's own word comes first; then what the kubelet knows.
 
@@ -182,6 +239,8 @@ def _known(ended: Body) -> tuple[Reason, str]:
         return conditions.OUT_OF_MEMORY, " was killed for want of memory"
     if ended.get("reason") in _START_REASONS:
         return conditions.INVALID_IMAGE, f": {_said(ended)}"
+    if ended.get("reason") == "ContainerStatusUnknown":
+        return conditions.NODE_LOST, f": {_said(ended)}"
     return conditions.CRASH_LOOP, f" ended with exit code {ended.get('exitCode')}"
 
 
@@ -195,11 +254,16 @@ def _of_deployment(deployment: Body) -> Iterator[Cause]:
         yield _cause(conditions.CHILD_DELETING, f"Deployment {name} is being deleted")
     if section(deployment, "spec").get("paused"):
         yield _cause(conditions.ROLLOUT_PAUSED, f"Deployment {name} is paused")
-    failure = condition(deployment, "ReplicaFailure")
+    failure = pod_state.condition(deployment, "ReplicaFailure")
     if failure.get("status") == "True":
-        message = str(failure.get("message") or "no message")
-        reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in message else conditions.FORBIDDEN
-        yield _cause(reason, f"pods cannot be made: {message}")
+        message = _RANDOM_NAME.sub(r"\1", str(failure.get("message") or "no message"))
+        yield _cause(_refusal(message), f"pods cannot be made: {message}")
+
+
+def _refusal(message: str) -> Reason:
+    if "exceeded quota" in message:
+        return conditions.QUOTA_EXCEEDED
+    return conditions.SERVICE_ACCOUNT_NOT_FOUND if _NO_ACCOUNT.search(message) else conditions.FORBIDDEN
 
 
 def _cause(reason: Reason, what: str, pod: str = "", exit_code: int | None = None) -> Cause:

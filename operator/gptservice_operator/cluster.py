@@ -161,13 +161,12 @@ class Cluster:
         path = kind.path(namespace, name)
         await self._call("PATCH", kind, path, query=query, body={"metadata": metadata}, verb="patch", merge=True)
 
-    async def create(self, manifest: Mapping[str, Any]) -> bool:
-        """Make a Secret; return whether it was made, False if one of that name is there. The reply is thrown away.
+    async def create(self, manifest: Mapping[str, Any], kind: kinds.Kind = kinds.SECRET) -> bool:
+        """Make an object; return whether it was made, False if one of that name is there. The reply is thrown away.
 
         Raises:
             errors.OperatorError: it is neither made nor there.
         """
-        kind = kinds.SECRET
         try:
             await self._call("POST", kind, kind.path(manifest["metadata"]["namespace"]), verb="create", body=manifest)
         except errors.Conflict:
@@ -179,6 +178,11 @@ class Cluster:
         query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": str(PAGE_SIZE)}
         page = await self._call("GET", kinds.EVENT, kinds.EVENT.path(namespace), query=query, verb="list")
         return entries(page, "items")
+
+    async def patch_event(self, namespace: str, name: str, change: Mapping[str, Any]) -> None:
+        """Change an Event."""
+        path = kinds.EVENT.path(namespace, name)
+        await self._call("PATCH", kinds.EVENT, path, body=change, verb="patch", merge=True)
 
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         """Apply a GPTService's status.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from . import causes, errors
+from . import errors, pod_state
 from .api.body import Body, entries, section
 from .cluster import Cluster
 from .extract import Key
@@ -74,7 +74,7 @@ class Mounts:
         self, cluster: Cluster, key: Key, pods: Sequence[Body], deployment: Body | None, now: datetime.datetime
     ) -> Found:
         """Return why the pods of a service's Deployment are stuck. An API error is logged and means: not known."""
-        known = self._known(key, causes.of_deployment(pods, deployment), now)
+        known = self._known(key, pod_state.of_deployment(pods, deployment), now)
         due = [uid for uid, pod in known.items() if pod.due <= now][:MAX_LOOKS]
         for uid in due:
             pod = known[uid]
@@ -103,10 +103,10 @@ def creating_since(pod: Body, now: datetime.datetime) -> datetime.datetime | Non
     status = section(pod, "status")
     if status.get("phase") != "Pending" or not all(map(_has_not_run, _containers(status))):
         return None
-    scheduled = causes.condition(pod, "PodScheduled")
+    scheduled = pod_state.condition(pod, "PodScheduled")
     if scheduled.get("status") != "True":
         return None
-    return _time(scheduled.get("lastTransitionTime")) or now
+    return pod_state.instant(scheduled.get("lastTransitionTime")) or now
 
 
 def _containers(status: Body) -> list[Body]:
@@ -149,11 +149,3 @@ def _times(event: Body) -> Iterator[object]:
     yield event.get("eventTime")
     yield section(event, "series").get("lastObservedTime")
     yield section(event, "metadata").get("creationTimestamp")
-
-
-def _time(text: object) -> datetime.datetime | None:
-    try:
-        time = datetime.datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else None

@@ -3,22 +3,26 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import causes
+from . import causes, pod_state
 from .api.body import Body, entries, section
 from .causes import Cause
 
 
-def last_failure(pods: Sequence[Body], cause: Cause | None, old: Body, now: str) -> dict[str, Any]:
+def last_failure(
+    pods: Sequence[Body], cause: Cause | None, old: Body, now: str, settled: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """Return the newest failure that is known; empty if there is none.
 
     Args:
-        pods: the pods that the service's Deployment made.
+        pods: the pods that the service's Deployment made, those that leave among them.
         cause: why the service is not ready now, if it is not.
         old: what was reported last.
         now: start of the pass, RFC 3339.
+        settled: names of the pods that have been ready for the stable period.
     """
-    found = [told for pod in pods for told in _ended(pod)]
-    if cause is not None and cause.reason.failing and cause.pod and not cause.exit_code:
+    found = [told for pod in pods if pod["metadata"]["name"] not in settled for told in _of_pod(pod)]
+    found += _failed([pod for pod in pods if not pod_state.is_leaving(pod)], old, settled)
+    if cause is not None and cause.reason.failing and _is_of_a_live_pod(cause, pods) and not cause.exit_code:
         found.append(_told(cause, _since(cause, old) or now))
     if old:
         found.append(dict(old))
@@ -26,13 +30,42 @@ def last_failure(pods: Sequence[Body], cause: Cause | None, old: Body, now: str)
     return max(found, key=lambda failure: str(failure.get("time")), default=nothing)
 
 
-def _ended(pod: Body) -> Iterator[dict[str, Any]]:
+def _is_of_a_live_pod(cause: Cause, pods: Sequence[Body]) -> bool:
+    failed = {pod["metadata"]["name"] for pod in pods if pod_state.has_failed(pod)}
+    return bool(cause.pod) and cause.pod not in failed
+
+
+def _of_pod(pod: Body) -> Iterator[dict[str, Any]]:
+    if pod_state.has_failed(pod):
+        return
+    if pod_state.is_leaving(pod):
+        disruption = causes.of_disruption(pod)
+        if disruption is not None:
+            yield _told(disruption, str(pod_state.condition(pod, "DisruptionTarget").get("lastTransitionTime")))
+        return
     status = section(pod, "status")
     for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
         for state in ("state", "lastState"):
             ended = section(container, state, "terminated")
             if ended.get("exitCode") and ended.get("finishedAt"):
                 yield _told(causes.of_end(pod["metadata"]["name"], container, ended), str(ended["finishedAt"]))
+
+
+def _failed(pods: Sequence[Body], old: Body, settled: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Yield the pods that are over. Of a kind of which one is told and still there, further ones are no news."""
+    failed = pod_state.recently_failed(pods, settled)
+    names = {pod["metadata"]["name"] for pod in failed}
+    for pod in failed:
+        name = pod["metadata"]["name"]
+        cause = causes.of_failed(pod, f"pod {name} failed")
+        if old.get("reason") != cause.reason.name or old.get("pod") not in names:
+            yield _told(cause, _over_since(pod))
+
+
+def _over_since(pod: Body) -> str:
+    """A pod that never ran has no time but that at which it was made."""
+    changed = [str(one.get("lastTransitionTime") or "") for one in entries(pod, "status", "conditions")]
+    return max([*changed, str(pod["metadata"].get("creationTimestamp") or "")])
 
 
 def _since(cause: Cause, old: Body) -> str | None:

@@ -16,6 +16,7 @@ from .contests import Contests
 from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
+from .recorder import Recorder
 from .render.resolved import Resolved
 from .skew import Skew
 from .store import Snapshot, Store
@@ -44,6 +45,8 @@ class Reconciler:
     """What Events say of pods that cannot start."""
     discovery: Discovery = field(default_factory=Discovery)
     """Which optional kinds the cluster has."""
+    recorder: Recorder = field(default_factory=Recorder)
+    """Tells people by Events what changed."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -58,6 +61,7 @@ class Reconciler:
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
             self.mounts.forget(key)
             self.contests.forget(key)
+            self.recorder.forget(key)
             return None
         now = self.now()
         decision, view = await self._look(snapshot)
@@ -196,7 +200,7 @@ class Reconciler:
             effective=decision.effective,
         )
         proof = self._prove(facts, latest, now)
-        facts = dataclasses.replace(facts, stable_revision=proof.name, calm=proof.calm)
+        facts = dataclasses.replace(facts, stable_revision=proof.name, calm=proof.calm, settled=proof.settled)
         wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
             return proof.seconds_left
@@ -208,6 +212,7 @@ class Reconciler:
         entry = extract.entry(kinds.GPT_SERVICE, live)
         if _is_as_it_was(entry.body(), begun.service):
             self.store.put(entry)
+        await self.recorder.record(self.cluster, begun.service, wanted, now)
         return proof.seconds_left
 
     def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:

@@ -1,12 +1,12 @@
 """When a revision has proved itself: read off the pods, so that a restart of the operator forgets nothing."""
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from . import names, revisions
+from . import names, pod_state, revisions
 from .api import kinds
-from .api.body import Body, entries, first, section
+from .api.body import Body, section
 from .store import Observed
 
 
@@ -21,6 +21,8 @@ class Proof:
     """
     calm: bool = False
     """Whether every pod of the current one has been ready for the whole period."""
+    settled: frozenset[str] = field(default=frozenset(), compare=False)
+    """Names of the service's pods that have been ready for the whole period."""
 
 
 def prove(
@@ -42,6 +44,18 @@ def prove(
         now: the wall clock, with a time zone.
         period: for how many seconds every pod must have been ready.
     """
+    proof = _proof(service, children, pods, rolled_out, now, period)
+    return replace(proof, settled=pod_state.settled(pods, now, period))
+
+
+def _proof(
+    service: Body,
+    children: Mapping[tuple[str, str], Observed],
+    pods: Sequence[Body],
+    rolled_out: Body | None,
+    now: datetime.datetime,
+    period: float,
+) -> Proof:
     before = section(service, "status").get("stableRevision")
     proven = before if (kinds.CONTROLLER_REVISION.name, before) in children else None
     key = revisions.key_of_template(section(rolled_out, "spec", "template")) if rolled_out is not None else None
@@ -54,12 +68,13 @@ def prove(
     if left == 0:
         return Proof(current, calm=True)
     # A failure is remembered until then.
-    awaited = current != proven or "lastFailure" in section(service, "status")
+    failed = "lastFailure" in section(service, "status") or any(map(pod_state.has_crashed, pods))
+    awaited = current != proven or failed
     return Proof(proven, left if awaited else None)
 
 
 def _seconds_left(deployment: Body, pods: Sequence[Body], now: datetime.datetime, period: float) -> float | None:
-    since = [_ready_since(pod) for pod in _of_revision(deployment, pods)]
+    since = [pod_state.ready_since(pod) for pod in _of_revision(deployment, pods)]
     known = [moment for moment in since if moment is not None]
     # The Deployment may be heard of before its pods are.
     made = section(deployment, "status").get("updatedReplicas", 0)
@@ -69,25 +84,7 @@ def _seconds_left(deployment: Body, pods: Sequence[Body], now: datetime.datetime
     return min(period, max(0.0, period - (now - max(known)).total_seconds()))
 
 
-def _of_revision(deployment: Body, pods: Sequence[Body]) -> Iterator[Body]:
-    """Yield the pods that the Deployment's template made; anybody can put labels on a pod of their own."""
+def _of_revision(deployment: Body, pods: Sequence[Body]) -> list[Body]:
+    """Return the pods that the Deployment's template made."""
     key = revisions.key_of_template(deployment["spec"]["template"])
-    for pod in pods:
-        made_by = str(first(entries(pod, "metadata", "ownerReferences"), kind="ReplicaSet").get("name"))
-        if (
-            made_by.startswith(f"{deployment['metadata']['name']}-")
-            and revisions.key_of_template(pod) == key
-            and "deletionTimestamp" not in pod["metadata"]
-        ):
-            yield pod
-
-
-def _ready_since(pod: Body) -> datetime.datetime | None:
-    ready = first(entries(pod, "status", "conditions"), type="Ready")
-    if ready.get("status") != "True":
-        return None
-    try:
-        moment = datetime.datetime.fromisoformat(str(ready.get("lastTransitionTime")))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+    return [pod for pod in pod_state.of_deployment(pods, deployment) if revisions.key_of_template(pod) == key]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import causes, fetched, last_failure, names, revisions, wording
+from . import causes, fetched, last_failure, names, pod_state, revisions, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -35,6 +35,8 @@ class Facts:
     """What the layers came to when the revision was made; None if nothing could be decided."""
     stable_revision: str | None = None
     """Name of the ControllerRevision that last proved stable."""
+    settled: frozenset[str] = frozenset()
+    """Names of the pods that have been ready for the stable period."""
     calm: bool = False
     """Whether every pod of the newest revision has been ready for the stable period."""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -76,7 +78,9 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     """
     counts = _counts(facts)
     generation = facts.service["metadata"].get("generation", 0)
-    seen = None if counts.complete else causes.find(facts.pods, facts.deployment, facts.missing)
+    seen = None
+    if not counts.complete:
+        seen = causes.find(facts.pods, facts.deployment, facts.missing, facts.settled)
     listed = _conditions(facts, counts, seen)
     old = section(facts.service, "status")
     status: dict[str, Any] = {
@@ -110,8 +114,8 @@ def _last_failure(facts: Facts, counts: _Counts, seen: Cause | None, now: str) -
     """A stop forgets it, and so does a period in which every pod was ready."""
     if facts.calm or counts.desired == 0:
         return {}
-    pods = causes.of_deployment(facts.pods, facts.deployment)
-    found = last_failure.last_failure(pods, seen, section(facts.service, "status", "lastFailure"), now)
+    pods, old = pod_state.made_by(facts.pods, facts.deployment), section(facts.service, "status", "lastFailure")
+    found = last_failure.last_failure(pods, seen, old, now, facts.settled)
     return {**found, "message": _masked(str(found["message"]), facts.service)} if found else {}
 
 
@@ -201,7 +205,8 @@ def _conditions(facts: Facts, counts: _Counts, seen: Cause | None) -> list[_Cond
     if counts.desired == 0 and facts.failure is None:
         return [accepted, *_stopped(counts)]
     if counts.complete and facts.failure is None:
-        return [accepted, _available(counts), *_all_ready(counts, causes.of_autoscaler(facts.hpa))]
+        fault = causes.relapse(facts.pods, facts.deployment, facts.settled) or causes.of_autoscaler(facts.hpa)
+        return [accepted, _available(counts), *_all_ready(counts, fault)]
     cause = facts.failure or seen or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")
     numbers = f"{counts.ready} of {counts.desired} replicas are ready, {counts.updated} of the newest revision"
     message = f"{numbers}; {cause.message}"
@@ -244,11 +249,11 @@ def _stopped(counts: _Counts) -> list[_Condition]:
     return [*stopped, _not_degraded(), (conditions.READY, False, conditions.STOPPED, message)]
 
 
-def _all_ready(counts: _Counts, inactive: Cause | None) -> list[_Condition]:
+def _all_ready(counts: _Counts, fault: Cause | None) -> list[_Condition]:
     message = f"{counts.ready} of {counts.desired} replicas are ready"
     return [
         (conditions.PROGRESSING, False, conditions.ALL_REPLICAS_READY, message),
-        _not_degraded() if inactive is None else (conditions.DEGRADED, True, inactive.reason, inactive.message),
+        _not_degraded() if fault is None else (conditions.DEGRADED, True, fault.reason, fault.message),
         (conditions.READY, True, conditions.ALL_REPLICAS_READY, message),
     ]
 

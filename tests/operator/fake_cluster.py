@@ -40,13 +40,15 @@ class FakeCluster:
     failures: dict[tuple[str, str], errors.OperatorError] = field(
         default_factory=dict[tuple[str, str], errors.OperatorError]
     )
-    """By verb (get, list, apply, create, delete, events, status, discover) and kind: what such a call raises."""
+    """By verb (get, list, apply, create, patch, delete, events, status, discover) and kind: what such a call raises."""
     secrets: dict[str, Body] = field(default_factory=dict[str, Body])
     """By name. No watch and no read of a pass shows them."""
     posts: list[str] = field(default_factory=list[str])
     """Names of the Secrets that were asked for, made or not."""
     pod_events: dict[str, list[Body]] = field(default_factory=dict[str, list[Body]])
     """By UID of the pod."""
+    told: dict[str, Body] = field(default_factory=dict[str, Body])
+    """The Events on services, by name."""
     looks: list[str] = field(default_factory=list[str])
     """UIDs of the pods whose Events were listed."""
     document: Body = field(default_factory=dict[str, Any])
@@ -127,10 +129,12 @@ class FakeCluster:
             return copy.deepcopy(old)
         return copy.deepcopy(self.add(new))
 
-    async def create(self, manifest: Mapping[str, Any]) -> bool:
-        """Make a Secret; what it holds is for tests alone, as no reply carries it."""
-        self._may_fail("create", kinds.SECRET)
+    async def create(self, manifest: Mapping[str, Any], kind: Kind = kinds.SECRET) -> bool:
+        """Make a Secret or an Event; what it holds is for tests alone, as no reply carries it."""
+        self._may_fail("create", kind)
         name: str = manifest["metadata"]["name"]
+        if kind is kinds.EVENT:
+            return name not in self.told and bool(self.told.setdefault(name, copy.deepcopy(dict(manifest))))
         self.posts.append(name)
         if name in self.secrets:
             return False
@@ -139,8 +143,17 @@ class FakeCluster:
 
     async def events(self, namespace: str, uid: str) -> Sequence[Body]:
         self._may_fail("events", kinds.EVENT)
+        on_service = [event for event in self.told.values() if event["involvedObject"]["uid"] == uid]
+        if on_service:
+            return copy.deepcopy(on_service)
         self.looks.append(uid)
         return copy.deepcopy(self.pod_events.get(uid, []))
+
+    async def patch_event(self, namespace: str, name: str, change: Mapping[str, Any]) -> None:
+        self._may_fail("patch", kinds.EVENT)
+        if name not in self.told:
+            raise errors.Absent(f"patch Event: {name} not found")
+        self.told[name] |= change
 
     async def apply_status(self, *, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> Body:
         self._may_fail("status", kinds.GPT_SERVICE)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, get_args
 
 import pytest
 
-from gptservice_operator import causes
+from gptservice_operator import causes, names, pod_state
 from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
 from gptservice_runtime import contract
@@ -19,6 +19,9 @@ NO_CPU = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory. no
 NO_CLAIM = '0/1 nodes are available: persistentvolumeclaim "models" not found. not found'
 QUOTA = (
     'pods "chat-6d4c-" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: 4, limited: 4'
+)
+NO_ACCOUNT = (
+    'pods "chat-6d4c-" is forbidden: error looking up service account team-a/loader: serviceaccount "loader" not found'
 )
 POLICY = 'pods "chat-6d4c-" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
 
@@ -52,6 +55,11 @@ def lost_readiness(when: str, engine: Body) -> Body:
     lost = pod(phase="Running", init=[FETCHED], containers=[engine])
     lost["status"]["conditions"][-1]["lastTransitionTime"] = when
     return lost
+
+
+def failed(reason: str, message: str, name: str = "chat-6d4c-x1", **metadata: Any) -> Body:
+    """Return a pod that is over."""
+    return {**pod(name, **metadata), "status": {"phase": "Failed", "reason": reason, "message": message}}
 
 
 FETCHED = container("fetch", terminated={"exitCode": 0, "reason": "Completed", "message": '{"uri": "pvc://models/m"}'})
@@ -238,10 +246,48 @@ CAUSES = [
         id="the volumes are being mounted",
     ),
     pytest.param(
-        {**pod(), "status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}},
-        conditions.POD_FAILED,
-        "Evicted: The node was low on memory",
+        failed("Evicted", "The node was low on resource: ephemeral-storage. Container engine was using 96Gi."),
+        conditions.POD_EVICTED,
+        "Evicted: The node was low on resource: ephemeral-storage",
         id="evicted",
+    ),
+    pytest.param(
+        failed("UnexpectedAdmissionError", "Allocate failed: no healthy devices present"),
+        conditions.POD_REJECTED,
+        "UnexpectedAdmissionError: Allocate failed",
+        id="the device plugin gives nothing",
+    ),
+    pytest.param(
+        failed("OutOfnvidia.com/gpu", "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu"),
+        conditions.POD_REJECTED,
+        "OutOfnvidia.com/gpu: Pod was rejected",
+        id="the scheduler and the kubelet count otherwise",
+    ),
+    pytest.param(failed("NodeAffinity", "node labels"), conditions.POD_REJECTED, "NodeAffinity", id="labels changed"),
+    pytest.param(failed("Preempting", "for a critical pod"), conditions.PREEMPTED, "critical pod", id="by a kubelet"),
+    pytest.param(
+        failed("Terminated", "Pod was terminated in response to imminent node shutdown."),
+        conditions.POD_FAILED,
+        "Terminated: Pod was terminated",
+        id="the node was shut down",
+    ),
+    pytest.param(
+        pod(phase="Running", conditions=[condition("ContainersReady", "True")], containers=[container(**RUNNING)]),
+        conditions.NODE_LOST,
+        "does not report any more",
+        id="the node is silent, and Kubernetes has taken readiness back",
+    ),
+    pytest.param(
+        {**pod(), "status": {"phase": "Unknown", "message": "node-1 is unresponsive"}},
+        conditions.NODE_LOST,
+        "node-1 is unresponsive",
+        id="nobody knows",
+    ),
+    pytest.param(
+        pod(containers=[crashing("could not be located", code=137, reason="ContainerStatusUnknown")]),
+        conditions.NODE_LOST,
+        "could not be located",
+        id="the node came back without the container",
     ),
 ]
 
@@ -346,6 +392,7 @@ def deployment(message: str, status: str = "True") -> Body:
     [
         pytest.param(deployment(QUOTA), conditions.QUOTA_EXCEEDED, id="a quota"),
         pytest.param(deployment(POLICY), conditions.FORBIDDEN, id="a policy"),
+        pytest.param(deployment(NO_ACCOUNT), conditions.SERVICE_ACCOUNT_NOT_FOUND, id="no ServiceAccount"),
         pytest.param(deployment(QUOTA, "False"), None, id="it is over"),
         pytest.param({"metadata": {"name": "chat"}}, None, id="no status yet"),
     ],
@@ -402,7 +449,7 @@ def test_a_long_message_is_cut_but_keeps_its_remedy() -> None:
     ],
 )
 def test_who_takes_traffic(body: dict[str, Any], ready: bool) -> None:
-    assert causes.is_ready(body) is ready
+    assert pod_state.is_ready(body) is ready
 
 
 class TestWhosePodsCount:
@@ -451,3 +498,104 @@ class TestWhosePodsCount:
 def test_a_deployment_that_stands_still_by_somebody_s_hand(metadata: Body, spec: Body, expected: str | None) -> None:
     cause = causes.find([], {"metadata": {"name": "chat", **metadata}, "spec": spec})
     assert (cause and cause.reason.name) == expected
+
+
+def test_pods_that_cannot_be_made_give_the_same_message_at_each_try() -> None:
+    """The API server makes up another name each time, and refuses that."""
+    told = [causes.find([], deployment(QUOTA.replace("6d4c-", f"6d4c-{name}"))) for name in ("x7k2p", "9bzzq")]
+    assert told[0] is not None
+    assert told[0] == told[1]
+    assert "exceeded quota: gpus, requested: requests.nvidia.com/gpu=1" in told[0].message
+
+
+def minutes(after: int) -> str:
+    return f"2026-01-05T10:{after:02}:00Z"
+
+
+REJECTED = [failed("UnexpectedAdmissionError", "no device", f"chat-6d4c-r{n}", created=minutes(n)) for n in range(3)]
+
+
+class TestFailedPods:
+    """They stay for days, and their ReplicaSet makes another at once."""
+
+    def test_one_after_another_outranks_the_newest_that_starts(self) -> None:
+        starting = pod("chat-6d4c-new", created=minutes(3))
+        found = causes.find([*REJECTED, starting], None)
+        assert found is not None
+        assert found.reason is conditions.POD_REJECTED
+        assert "one after another: UnexpectedAdmissionError: no device" in found.message
+
+    def test_the_message_is_the_same_before_and_after_another_is_made(self) -> None:
+        between, after = causes.find(REJECTED, None), causes.find([*REJECTED, pod("z", created=minutes(3))], None)
+        assert between is not None
+        assert between == after
+
+    @pytest.mark.parametrize(
+        "others",
+        [
+            pytest.param([pod("late", created=minutes(40))], id="long before the pod that starts now"),
+            pytest.param([pod(f"n{n}", created=minutes(3)) for n in range(3)], id="each replaced once, by a drain"),
+        ],
+    )
+    def test_what_is_over_is_not_told(self, others: list[Body]) -> None:
+        found = causes.find([*REJECTED, *others], None)
+        assert found is not None
+        assert found.reason is conditions.PODS_STARTING
+
+    def test_they_are_over_once_their_replacement_has_been_ready_for_long(self) -> None:
+        fine = pod("fine", ready=True, created=minutes(3))
+        assert causes.relapse([*REJECTED, fine], None, frozenset()) is not None
+        assert causes.relapse([*REJECTED, fine], None, frozenset({"fine"})) is None
+
+
+class TestFlicker:
+    READY_AGAIN = pod("again", ready=True, containers=[crashing(told("ModelLoadFailed"))])
+
+    def test_a_pod_that_is_ready_between_two_crashes_is_the_same_cause(self) -> None:
+        down = pod("again", containers=[crashing(told("ModelLoadFailed"))])
+        assert causes.relapse([self.READY_AGAIN], None, frozenset()) == causes.find([down], None)
+
+    def test_it_is_over_once_it_has_been_ready_for_long(self) -> None:
+        assert causes.relapse([self.READY_AGAIN], None, frozenset({"again"})) is None
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            pytest.param(pod(ready=True, containers=[container(**RUNNING)]), id="never"),
+            pytest.param(pod(ready=True, containers=[crashing(None, code=0)]), id="an end without an error"),
+            pytest.param(pod(ready=True, containers=[crashing(told("DrainTimeout"))]), id="no fault"),
+            pytest.param(pod(ready=True, init=[crashing(told("ModelNotFound"))]), id="of the init container: mended"),
+            pytest.param(pod(containers=[crashing()]), id="a pod that is not ready: another cause"),
+        ],
+    )
+    def test_what_is_no_relapse(self, body: Body) -> None:
+        assert causes.relapse([body], None, frozenset()) is None
+
+    def test_of_two_the_oldest_is_told_in_whatever_order_the_store_has_them(self) -> None:
+        old, young = (pod(n, created=minutes(at), containers=[crashing()]) for at, n in enumerate("ba"))
+        first, second = causes.find([old, young], None), causes.find([young, old], None)
+        assert first == second
+        assert first is not None
+        assert first.pod == "b"
+
+
+def test_a_slow_model_and_a_broken_one_look_different() -> None:
+    loading = causes.find([pod(phase="Running", init=[FETCHED], containers=[container(**RUNNING)])], None)
+    broken = causes.find([pod(phase="Running", init=[FETCHED], containers=[crashing(code=1)])], None)
+    assert loading is not None
+    assert broken is not None
+    assert (loading.reason.name, loading.reason.failing) == ("ModelLoading", False)
+    assert (broken.reason.name, broken.reason.failing) == ("CrashLoop", True)
+
+
+def test_the_pods_of_a_revision_that_came_back_count_though_they_are_the_oldest() -> None:
+    def of(key: str, created: str, **rest: Any) -> Body:
+        owner = {"kind": "ReplicaSet", "name": f"chat-{key}", "uid": key, "controller": True}
+        return pod(f"chat-{key}", created=created, ownerReferences=[owner], labels={names.REVISION: key}, **rest)
+
+    back = {"metadata": {"name": "chat"}, "spec": {"template": {"metadata": {"labels": {names.REVISION: "old"}}}}}
+    left = of("new", minutes(5), containers=[crashing()])
+    found = causes.find([of("old", minutes(1)), left], back)
+    assert found is not None
+    assert found.reason is conditions.PODS_STARTING
+    assert causes.find([left], back) is None, "it has no pod yet"

@@ -308,6 +308,20 @@ class TestEvents:
         assert (api.request.method, api.request.path) == ("GET", "/api/v1/namespaces/team-a/events")
         assert api.request.query == {"fieldSelector": "involvedObject.uid=u-1", "limit": str(PAGE_SIZE)}
 
+    async def test_one_is_made(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer({"kind": "Event"}, status=201))
+        event = {"metadata": {"name": "chat.1", "namespace": NAMESPACE}, "reason": "Stopped"}
+        assert await cluster.create(event, kinds.EVENT) is True
+        assert (api.request.method, api.request.path) == ("POST", "/api/v1/namespaces/team-a/events")
+        assert api.request.body == event
+
+    async def test_one_is_counted(self, cluster: Cluster, api: ApiServer) -> None:
+        api.will(Answer({"kind": "Event"}))
+        await cluster.patch_event(NAMESPACE, "chat.1", {"count": 2})
+        assert (api.request.method, api.request.path) == ("PATCH", "/api/v1/namespaces/team-a/events/chat.1")
+        assert api.request.headers["Content-Type"] == "application/merge-patch+json"
+        assert api.request.body == {"count": 2}
+
     async def test_none_are_none(self, cluster: Cluster, api: ApiServer) -> None:
         api.will(Answer({"kind": "EventList", "items": None}))
         assert await cluster.events(NAMESPACE, "u-1") == []

@@ -75,6 +75,51 @@ def test_what_is_no_failure_of_a_pod_is_not_remembered(cause: Cause) -> None:
     assert last_failure([], cause, {}, NOW) == {}
 
 
+def over(name: str = "a", reason: str = "Evicted", message: str = "The node was low on memory.") -> Body:
+    body = pod(name, phase="Failed", containers=[container(terminated=ended(137))])
+    body["status"] |= {"reason": reason, "message": message}
+    body["status"]["conditions"][-1]["lastTransitionTime"] = LATER
+    return body
+
+
+def test_of_a_pod_that_is_over_the_kubelet_s_words_are_kept_and_not_how_its_containers_ended() -> None:
+    found = last_failure([over()], None, {}, NOW)
+    assert (found["reason"], found["pod"], found["time"]) == ("PodEvicted", "a", LATER)
+    assert "Evicted: The node was low on memory" in found["message"]
+    assert "exitCode" not in found
+
+
+def test_further_pods_that_are_refused_alike_are_no_news() -> None:
+    first = last_failure([over("a", "OutOfcpu")], None, {}, NOW)
+    second = over("b", "OutOfcpu")
+    second["status"]["conditions"][-1]["lastTransitionTime"] = NOW
+    assert last_failure([over("a", "OutOfcpu"), second], None, first, NOW) == first
+    assert last_failure([second], None, first, NOW)["pod"] == "b", "the first has been cleaned away"
+
+
+@pytest.mark.parametrize(
+    ("why", "expected"),
+    [
+        ("PreemptionByScheduler", "Preempted"), ("DeletionByTaintManager", "NodeLost"),
+        ("DeletionByPodGC", "NodeLost"), ("EvictionByEvictionAPI", None),
+    ],
+)  # fmt: skip
+def test_why_a_pod_was_taken_away_is_remembered_unless_somebody_drains_the_node(why: str, expected: str | None) -> None:
+    disrupted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": why,
+        "message": "m",
+        "lastTransitionTime": LATER,
+    }
+    gone = pod("a", conditions=[disrupted], deletionTimestamp=LATER, containers=[container(terminated=ended(137))])
+    assert last_failure([gone], None, {}, NOW).get("reason") == expected
+
+
+def test_what_a_pod_did_before_it_settled_does_not_come_back_with_another_pod() -> None:
+    assert last_failure([crashed_before("a"), pod("b")], None, {}, NOW, frozenset({"a"})) == {}
+
+
 class TestStatus:
     def computed(self, **more: Any) -> Any:
         replica_set = [{"kind": "ReplicaSet", "name": "chat-6d4c", "uid": "rs", "controller": True}]
@@ -97,3 +142,17 @@ class TestStatus:
         )
         told = status.compute(made, NOW)["lastFailure"]["message"]
         assert "hunter22" not in told
+
+    @pytest.mark.parametrize(("settled", "expected"), [((), "CrashLoop"), (("a",), None)])
+    def test_a_pod_that_is_ready_between_crashes_leaves_the_service_degraded(
+        self, settled: tuple[str, ...], expected: str | None
+    ) -> None:
+        owner = [{"kind": "ReplicaSet", "name": "chat-6d4c", "uid": "rs", "controller": True}]
+        flickers = crashed_before("a", code=1)
+        flickers["metadata"]["ownerReferences"] = owner
+        made = facts({"replicas": 3}, live=deployment(**READY), pods=[flickers])
+        told = status.compute(dataclasses.replace(made, settled=frozenset(settled)), NOW)
+        by_type = {one["type"]: one for one in told["conditions"]}
+        assert by_type["Ready"]["status"] == "True"
+        assert told["phase"] == ("Degraded" if expected else "Ready")
+        assert by_type["Degraded"]["reason"] == (expected or "AsExpected")

@@ -10,6 +10,7 @@ from gptservice_operator.api import conditions
 from gptservice_operator.contests import Contests
 from gptservice_operator.discovery import Discovery
 from gptservice_operator.reconcile import Reconciler
+from gptservice_operator.recorder import Recorder
 from gptservice_operator.store import Store
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body
@@ -41,6 +42,7 @@ class World:
         self.store = self.cluster.fill(Store())
         self.discovery = Discovery()
         self.contests = Contests()
+        self.recorder = Recorder()
         self.seconds = 0
 
     def reconciler(self, store: Store | None = None) -> Reconciler:
@@ -52,6 +54,7 @@ class World:
             now=self._now,
             discovery=self.discovery,
             contests=self.contests,
+            recorder=self.recorder,
         )
 
     def _now(self) -> datetime.datetime:
@@ -483,6 +486,55 @@ class TestStaleKnowledge:
             world.cluster.failures["apply", kind] = errors.Absent("namespace is being terminated")
         world.cluster.failures["status", "GPTService"] = errors.Absent("gone")
         assert await world.run_pass() == []
+
+
+class TestStory:
+    """What a pass has changed is told in Events on the service."""
+
+    @staticmethod
+    def told(world: World) -> list[str]:
+        return [event["reason"] for event in world.cluster.told.values()]
+
+    async def test_it_begins_when_the_service_is_made(self) -> None:
+        world = World(builders.service())
+        await world.run_pass()
+        assert self.told(world) == ["Accepted", "RollingOut"]
+        assert world.cluster.told.popitem()[1]["message"] == world.condition("Ready")["message"]
+
+    async def test_nothing_is_told_again_in_the_next_pass_or_after_a_restart(self) -> None:
+        world = await settled()
+        before = [dict(event) for event in world.cluster.told.values()]
+        await world.run_pass()
+        world.recorder, world.store = Recorder(), world.cluster.fill(Store())
+        await world.run_pass()
+        assert list(world.cluster.told.values()) == before
+
+    async def test_a_secret_is_not_to_be_read_in_it(self) -> None:
+        env = [{"name": "TOKEN", "value": "hunter22hunter22"}]
+        world = World(builders.service(spec={"model": "pvc://m/m", "replicas": 1, "engine": {"env": env}}))
+        await world.run_pass()
+        crash = {"exitCode": 1, "message": '{"reason": "ModelLoadFailed", "message": "bad hunter22hunter22"}'}
+        world.cluster.add(builders.pod(containers=[builders.container(terminated=crash)]))
+        world.see()
+        world.cluster.edit("Deployment", "chat")["status"]["unavailableReplicas"] = 1
+        world.see()
+        await world.run_pass()
+        assert "ModelLoadFailed" in self.told(world)
+        assert "hunter22" not in str(world.cluster.told)
+
+    @pytest.mark.parametrize("verb", ["create", "patch", "events"])
+    async def test_a_pass_is_none_the_worse_for_an_event_that_cannot_be_written(self, verb: str) -> None:
+        world = World(builders.service())
+        world.cluster.failures[verb, "Event"] = errors.Transient("no answer")
+        assert await world.run_pass() == [*CHILDREN, STATUS]
+
+    async def test_a_service_that_is_gone_is_forgotten(self) -> None:
+        world = await settled()
+        world.cluster.told.clear()
+        world.cluster.remove("GPTService", "chat")
+        world.forget("GPTService", "chat")
+        await world.run_pass()
+        assert world.recorder == Recorder()
 
 
 def edited_by_somebody(world: World, kind: str) -> Body:

@@ -69,6 +69,15 @@ class TestTime:
         assert prove([ready(for_seconds=5)], before=CURRENT, reported=failed) == Proof(CURRENT, 115)
         assert prove([ready(for_seconds=120)], before=CURRENT, reported=failed) == Proof(CURRENT, calm=True)
 
+    def test_a_crash_that_no_pass_has_told_yet_is_waited_for_as_well(self) -> None:
+        again = ready(for_seconds=5)
+        again["status"]["containerStatuses"] = [builders.container(running={}, last={"exitCode": 1})]
+        assert prove([again], before=CURRENT) == Proof(CURRENT, 115)
+
+    def test_it_says_which_pods_were_ready_for_the_period(self) -> None:
+        assert prove([ready("a", for_seconds=120), ready("b", for_seconds=20)]).settled == {"a"}
+        assert prove([ready("a", for_seconds=120)], live={}).settled == {"a"}
+
     def test_a_node_whose_clock_is_ahead_has_nobody_wait_longer_than_the_period(self) -> None:
         assert prove([ready(for_seconds=-3600)]) == Proof(None, PERIOD)
 

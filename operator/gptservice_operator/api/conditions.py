@@ -32,6 +32,9 @@ UNKNOWN_MODEL = Reason(
     "Apply a GPTModel of that name (`kubectl get gptmodels` lists what there is) or set spec.model to a uri such as "
     "pvc://claim/path; the service goes on by itself",
 )
+ROLLING_OUT = Reason("RollingOut")
+PODS_STARTING = Reason("PodsStarting")
+MODEL_LOADING = Reason("ModelLoading")
 NAME_CONFLICT = Reason(
     "NameConflict",
     "Rename or delete that object, or choose another name for the service; it is not touched",
@@ -48,6 +51,9 @@ ROLLOUT_PAUSED = Reason("RolloutPaused", "Go on with `kubectl rollout resume` of
 CHILD_DELETING = Reason("ChildDeleting", "It is waited for; see its metadata.finalizers for who holds it")
 QUOTA_EXCEEDED = Reason("QuotaExceeded", "Raise the namespace's ResourceQuota or lower what the service asks for")
 FORBIDDEN = Reason("Forbidden", "Read the API server's message: a policy or a missing grant refuses the object", True)
+SERVICE_ACCOUNT_NOT_FOUND = Reason(
+    "ServiceAccountNotFound", "Create the ServiceAccount that is named, or unset spec.serviceAccountName"
+)
 UNSCHEDULABLE = Reason("Unschedulable", "Free or add what the scheduler names, or lower what the service asks for")
 INSUFFICIENT_GPU = Reason("InsufficientGPU", "Free or add GPUs, or lower spec.gpu.count or spec.replicas")
 SECRET_NOT_FOUND = Reason("SecretNotFound", "Create the Secret or key that is named; the pod goes on by itself")
@@ -70,7 +76,6 @@ MODEL_DOWNLOAD_STALLED = Reason(
 AUTOSCALING_INACTIVE = Reason(
     "AutoscalingInactive", "Install or mend what serves the metric; until then the number of replicas stays as it is"
 )
-MODEL_LOADING = Reason("ModelLoading")
 ENGINE_UNRESPONSIVE = Reason(
     "EngineUnresponsive",
     "Read `kubectl logs` of the pod; it serves again by itself once its engine answers, else delete the pod",
@@ -85,12 +90,25 @@ OUT_OF_MEMORY = Reason("OutOfMemory", "Raise spec.resources.limits.memory or low
 GPU_OUT_OF_MEMORY = Reason("GPUOutOfMemory", "Raise spec.gpu.count or lower contextLength", True)
 CRASH_LOOP = Reason("CrashLoop", "Read the last lines of the crashed container: `kubectl logs --previous`", True)
 POD_FAILED = Reason("PodFailed", "Read `kubectl describe pod` of the pod that is named", True)
-PODS_STARTING = Reason("PodsStarting")
-ROLLING_OUT = Reason("RollingOut")
-ALL_REPLICAS_READY = Reason("AllReplicasReady")
-MINIMUM_REPLICAS = Reason("MinimumReplicasAvailable")
+POD_EVICTED = Reason(
+    "PodEvicted",
+    "Raise what the kubelet names in spec.resources (or spec.cache.size), or free the node of others",
+    True,
+)
+POD_REJECTED = Reason(
+    "PodRejected",
+    "Look at the node's device plugin and labels: the kubelet refuses what the scheduler has placed there",
+    True,
+)
+PREEMPTED = Reason("Preempted", "Set spec.scheduling.priorityClassName, or add room for both")
+NODE_LOST = Reason("NodeLost", "Look at the node (`kubectl get nodes`); the pod is made again elsewhere after a while")
 NO_REPLICA = Reason("NoReplicaAvailable")
+MINIMUM_REPLICAS = Reason("MinimumReplicasAvailable")
+ALL_REPLICAS_READY = Reason("AllReplicasReady")
 NOT_DEGRADED = Reason("AsExpected")
+REVISION_STABLE = Reason("RevisionStable")
+"""Of an Event alone."""
 STOPPED = Reason("Stopped", "Set spec.replicas above 0 to start the service again")
 
 REASONS: dict[str, Reason] = {value.name: value for value in list(globals().values()) if isinstance(value, Reason)}
+"""In the order in which those of one moment are told: first what the spec is, then what goes on, then how it is."""

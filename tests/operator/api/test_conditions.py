@@ -9,7 +9,7 @@ from gptservice_operator.api.conditions import Reason
 
 NOTHING_TO_DO = {
     "Accepted", "ModelLoading", "PodsStarting", "RollingOut", "AllReplicasReady", "MinimumReplicasAvailable",
-    "NoReplicaAvailable", "AsExpected",
+    "NoReplicaAvailable", "AsExpected", "RevisionStable",
 }  # fmt: skip
 
 
@@ -36,7 +36,8 @@ def test_a_reason_says_what_to_do_unless_nothing_need_be_done(reason: Reason) ->
         ("CrashLoop", True), ("ModelLoadFailed", True), ("ModelNotFound", True), ("ModelAccessDenied", True),
         ("InvalidEngineArgument", True), ("ChecksumMismatch", True), ("OutOfMemory", True), ("GPUOutOfMemory", True),
         ("Unschedulable", False), ("InsufficientGPU", False), ("QuotaExceeded", False), ("SecretNotFound", False),
-        ("VolumeNotReady", False),
+        ("VolumeNotReady", False), ("ServiceAccountNotFound", False), ("Preempted", False), ("NodeLost", False),
+        ("PodEvicted", True), ("PodRejected", True),
     ],
 )  # fmt: skip
 def test_which_causes_fail_and_which_wait(name: str, failing: bool) -> None:

@@ -202,8 +202,9 @@ class FakeApi(FakeCluster):
             return _json({"kind": "Status", "code": 404, "message": "the server could not find the resource"}, 404)
         if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_BY_PATH):
             return await (self._watch(request) if "watch" in request.query else self._list(request))
-        if request.method == "POST" and request.path == kinds.SECRET.path(builders.NAMESPACE):
-            made = await self.create(await request.json())
+        made_of = {kind.path(builders.NAMESPACE): kind for kind in (kinds.SECRET, kinds.EVENT)}
+        if request.method == "POST" and request.path in made_of:
+            made = await self.create(await request.json(), made_of[request.path])
             taken = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "already exists"}
             return _json({}, 201) if made else _json(taken, 409)
         if request.method == "GET" and request.path == kinds.EVENT.path(builders.NAMESPACE):

@@ -34,5 +34,5 @@ async def test_a_key_that_was_deleted_comes_back_by_itself(api: FakeApi, run: Ru
         await api.tell()
         await eventually(lambda: SECRET in api.secrets)
     assert api.looks == [body["metadata"]["uid"]], "once, and not before it was time"
-    requested = [request for request in api.requests if request.path.endswith("/events")]
+    requested = [request for request in api.requests if request.method == "GET" and request.path.endswith("/events")]
     assert [request.query["fieldSelector"] for request in requested] == [f"involvedObject.uid={api.looks[0]}"]

@@ -32,9 +32,9 @@ def load(kube: Kube, pod: Object, *, restarts: int = 0) -> None:
     _tell(kube, pod, _engine(pod, restarts, state={"running": {"startedAt": _now()}}), ready=False)
 
 
-def serve(kube: Kube, pod: Object, *, restarts: int = 0) -> None:
-    """Its engine is ready; it ended that often before."""
-    last = {"terminated": _end("{}")} if restarts else {}
+def serve(kube: Kube, pod: Object, *, restarts: int = 0, message: str = "") -> None:
+    """Its engine is ready; it ended that often before, the last time with this termination message."""
+    last = {"terminated": _end(message)} if restarts else {}
     _tell(
         kube, pod, _engine(pod, restarts, ready=True, state={"running": {"startedAt": _now()}}, last=last), ready=True
     )

@@ -12,6 +12,8 @@ from e2e.kubectl import Kubectl
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Switchboard
 
+# Whether a pass falls into these moments is chance.
+_BETWEEN = ("RollingOut", "PodsStarting")
 BROKEN = told("ModelLoadFailed", "weights are truncated")
 
 
@@ -37,12 +39,13 @@ def test_describe_tells_a_rollout_that_failed_first_in_order(
     assert holds(observer.gpt(), "Degraded", "False"), "to be slow is no fault"
     crash(kube, pod, restarts=1, message=BROKEN)
     observer.wait(lambda o: holds(o, "Degraded", "True", "ModelLoadFailed"), "to say what is wrong")
-    serve(kube, pod, restarts=1)
+    serve(kube, pod, restarts=1, message=BROKEN)
     observer.wait_ready()
     wait_until(lambda: described(kubectl, namespace), lambda found: "AllReplicasReady" in found, "the last Event")
-    story = [reason for reason in described(kubectl, namespace) if reason not in ("PodsStarting", "CrashLoop")]
-    assert story == [
-        "Accepted", "RollingOut", "ModelLoading", "ModelLoadFailed", "MinimumReplicasAvailable", "AllReplicasReady"
+    story = described(kubectl, namespace)
+    assert story[1] in _BETWEEN
+    assert [reason for reason in story if reason not in _BETWEEN] == [
+        "Accepted", "ModelLoading", "ModelLoadFailed", "MinimumReplicasAvailable", "AllReplicasReady"
     ]  # fmt: skip
     before = events(kube, namespace)
     assert "weights are truncated" in before["ModelLoadFailed"]["message"]
@@ -83,7 +86,7 @@ def test_an_evicted_pod_is_remembered_and_several_are_a_fault(
         pod = the_pod(observer, but=frozenset(gone))
         gone.add(pod["metadata"]["name"])
         fail(kube, pod, "Evicted", words)
-        told = observer.wait(lambda o: "lastFailure" in (o or {})["status"], "to remember it")
+        told = observer.wait(lambda o: "lastFailure" in (o or {}).get("status", {}), "to remember it")
         assert told["status"]["lastFailure"]["reason"] == "PodEvicted"
         assert words.rstrip(".") in told["status"]["lastFailure"]["message"]
     load(kube, the_pod(observer, but=frozenset(gone)))

@@ -57,6 +57,10 @@ class ResolvedRollout:
     strategy: Literal["RollingUpdate", "Recreate"]
     max_surge: int | str
     max_unavailable: int | str
+    is_chosen: bool = True
+    """Whether the user, or the cache, has chosen it; else it may be switched where there is no spare GPU."""
+    surge_wait_seconds: int = 60
+    auto_rollback: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

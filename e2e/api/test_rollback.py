@@ -22,6 +22,7 @@ RETRY = "ai.example.com/retry"
 GAVE_UP = {"reason": "ModelLoadFailed", "message": "ValueError: these weights are broken", "phase": "load"}
 FAILING = [{"name": "E2E_MODE", "value": "crash"}, {"name": "E2E_MESSAGE", "value": json.dumps(GAVE_UP)}]
 WHOLE_NODE = {"count": GPUS, "product": PRODUCTS[0]}
+MORE_THAN_HALF = {**WHOLE_NODE, "count": GPUS // 2 + 1}
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_nothing_is_rolled_back_against_the_users_will(
 
 
 class TestFullNode:
-    """A pod of the service has all GPUs of the only node that it may go to."""
+    """A pod of the service has so many GPUs of the only node that it may go to that another finds no place."""
 
     def test_the_old_pod_makes_room_by_itself(
         self, stable: Stable, kube: Kube, namespace: str, observer: Observer
@@ -118,13 +119,13 @@ class TestFullNode:
         ("spec", "edit"),
         [
             pytest.param({"upgradeStrategy": "RollingUpdate"}, {"maxTokens": 7}, id="a strategy that was chosen"),
-            pytest.param({}, {"gpu": {"count": GPUS + 1}}, id="more GPUs than the node has"),
+            pytest.param({"gpu": MORE_THAN_HALF}, {"gpu": WHOLE_NODE}, id="more GPUs than the old pod has"),
         ],
     )
     def test_else_the_old_pod_stays_and_what_blocks_is_said(
         self, stable: Stable, kube: Kube, namespace: str, observer: Observer, spec: Object, edit: Object
     ) -> None:
-        stable(gpu=WHOLE_NODE, rollout={"surgeWaitSeconds": 1}, **spec)
+        stable(**{"gpu": WHOLE_NODE, "rollout": {"surgeWaitSeconds": 1}, **spec})
         pods = uids(observer)
         kube.merge("GPTService", "gpt", namespace, {"spec": edit})
         told = wait_reason(observer, "RolloutBlocked")

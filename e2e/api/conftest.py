@@ -109,6 +109,20 @@ def operator(the_operator: OperatorProcess, board: Switchboard) -> OperatorProce
 
 
 @pytest.fixture
+def configure(operator: OperatorProcess) -> Iterator[Callable[..., None]]:
+    """Restarts the operator with other settings; what other tests expect comes back afterwards."""
+
+    def restart(**settings: str) -> None:
+        operator.stop()
+        operator.settings = {f"GPTSERVICE_{name.upper()}": value for name, value in settings.items()}
+        operator.start()
+
+    yield restart
+    operator.stop()
+    operator.settings = {}
+
+
+@pytest.fixture
 def operator_without_resync(the_operator: OperatorProcess, board: Switchboard) -> OperatorProcess:
     """The operator, for tests in which a resync would hide that an event was missed."""
     _run_with(the_operator, {"GPTSERVICE_RESYNC_SECONDS": "3600"})

@@ -13,7 +13,7 @@ from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
 
 WARNED: dict[str, Any] = {
-    "rollout": {"autoRollback": False},
+    "rollout": {"readyLatencyMilliseconds": 200},
 }
 
 
@@ -141,7 +141,7 @@ def test_what_has_no_effect_is_said(operator: OperatorProcess, kube: Kube, names
     kube.apply(service(**WARNED), namespace)
     accepted = condition(observer.wait_ready(), "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("True", "AcceptedWithWarnings")
-    for path in ("rollout.autoRollback",):
+    for path in ("rollout.readyLatencyMilliseconds",):
         assert f"spec.{path} has no effect in this version" in accepted["message"]
     edit(kube, namespace, **dict.fromkeys(WARNED))
     observer.wait(lambda o: holds(o, "Accepted", "True", "Accepted"), "no warning")

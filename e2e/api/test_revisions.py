@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -26,20 +26,6 @@ def running(operator: OperatorProcess, kube: Kube, namespace: str, observer: Obs
     """A Ready GPTService."""
     kube.apply(FIRST, namespace)
     return observer.wait_ready()
-
-
-@pytest.fixture
-def configure(operator: OperatorProcess) -> Iterator[Callable[..., None]]:
-    """Restarts the operator with other settings; what other tests expect comes back afterwards."""
-
-    def restart(**settings: str) -> None:
-        operator.stop()
-        operator.settings = {f"GPTSERVICE_{name.upper()}": value for name, value in settings.items()}
-        operator.start()
-
-    yield restart
-    operator.stop()
-    operator.settings = {}
 
 
 def template(observer: Observer) -> Object:

@@ -10,9 +10,7 @@ from .api.body import section
 NO_EFFECT: tuple[str, ...] = (
     "decryptionKeySecretRef",
     "modelCredentialsSecretRef",
-    "rollout.autoRollback",
     "rollout.readyLatencyMilliseconds",
-    "rollout.surgeWaitSeconds",
 )
 """Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
 

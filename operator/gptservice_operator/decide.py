@@ -1,14 +1,17 @@
 """What one pass is to bring about, from its snapshot alone: the children as they should be, and what to say of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import dataclasses
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import child, companions, names, parse, replicas, resolve, revisions
-from .actions import Chain, Delete, Manifest
+from .actions import Chain, ChildKey, Delete, Manifest
 from .api import kinds
-from .api.body import section
+from .api.body import entries, section
 from .config import Config
+from .fate import Case, Fate, judge
 from .render import controller_revision, deployment, render
 from .render.resolved import Refusal, Resolved
 from .store import Observed, Snapshot
@@ -28,11 +31,17 @@ class Decision:
     revision: tuple[str, str] = kinds.CONTROLLER_REVISION.name, ""
     """Kind and name of the ControllerRevision that keeps the Deployment's pod template."""
     effective: Mapping[str, Any] | None = None
-    """What the layers came to when the revision was made."""
+    """What the layers came to when the revision was made that is run."""
+    fate: Fate = field(default_factory=Fate)
+    """What becomes of the revision of the spec."""
+    in_use: frozenset[ChildKey] = frozenset()
+    """What pods of the stable revision refer to, which they need when it has to come back."""
     warnings: tuple[str, ...] = ()
 
 
-def decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind] = frozenset()) -> Decision:
+def decide(
+    snapshot: Snapshot, config: Config, now: datetime.datetime, served: frozenset[kinds.Kind] = frozenset()
+) -> Decision:
     """Return what the snapshot comes to.
 
     A service whose revision is kept runs on what that keeps: neither the catalogue nor this operator's configuration is
@@ -41,6 +50,7 @@ def decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind] = f
     Args:
         snapshot: what there is of the service.
         config: the operator's configuration.
+        now: the wall clock, with a time zone.
         served: those of the optional kinds that the API server knows.
     """
     service = snapshot.service
@@ -61,18 +71,84 @@ def decide(snapshot: Snapshot, config: Config, served: frozenset[kinds.Kind] = f
         return Decision(resolved=resolved, stop=stop)
     fresh = controller_revision.render_data(resolved)
     data = current.data if current is not None else _recovered(resolved, fresh, snapshot) or fresh
+    decided = judge(_case(snapshot, resolved, known, data), now)
     return Decision(
         resolved=resolved,
         stop=stop,
-        desired=tuple(render(resolved, data, revisions.number(known, resolved.origin.key))),
+        desired=(*_manifests(resolved, data, known, decided), *_unmarked(resolved, known)),
         expired=tuple(
             Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
             for one in revisions.expired(known, _referred(resolved, snapshot, known))
         ),
         revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
-        effective=data["effective"],
+        effective=(decided.back_to.data if decided.back_to is not None else data)["effective"],
+        fate=decided,
+        in_use=_in_use(resolved, _stable(snapshot, known)),
         warnings=_warnings(snapshot, current, fresh["template"], data["template"]),
     )
+
+
+def _manifests(
+    resolved: Resolved, data: Mapping[str, Any], known: Mapping[str, revisions.Kept], decided: Fate
+) -> list[Manifest]:
+    rollout = resolved.rollout
+    if decided.takes_old_first and rollout.strategy == "RollingUpdate":
+        rollout = dataclasses.replace(rollout, max_surge=0, max_unavailable=1)
+    return render(
+        dataclasses.replace(resolved, rollout=rollout),
+        data,
+        revisions.number(known, resolved.origin.key),
+        marks=decided.marks.annotations,
+        runs=decided.back_to.data if decided.back_to is not None else None,
+    )
+
+
+def _unmarked(resolved: Resolved, known: Mapping[str, revisions.Kept]) -> Iterator[Manifest]:
+    """Yield the revisions that the spec has left, without what was known of them: who comes back begins anew."""
+    for key, one in known.items():
+        if key != resolved.origin.key and one.marks and not one.is_leaving:
+            yield controller_revision.render_controller_revision(resolved, one.data, one.number, key=key)
+
+
+def _case(snapshot: Snapshot, resolved: Resolved, known: Mapping[str, revisions.Kept], data: dict[str, Any]) -> Case:
+    key, live = resolved.origin.key, _deployment(snapshot)
+    new = revisions.Kept(key, names.controller_revision(resolved.name, key), "", 0, data)
+    return Case(
+        service=snapshot.service,
+        current=known.get(key, new),
+        known=known,
+        stable=_stable(snapshot, known),
+        deployment=live.body if live is not None else None,
+        pods=snapshot.pods,
+        rollout=resolved.rollout,
+        replicas=resolved.replicas,
+    )
+
+
+def _stable(snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> revisions.Kept | None:
+    """Return the stable revision; one that is rolled back to also if somebody deleted it, as the Deployment has it."""
+    stable = section(snapshot.service, "status").get("stableRevision")
+    kept = next((one for one in known.values() if one.name == stable), None)
+    current, live = known.get(revisions.key(snapshot.service)), _deployment(snapshot)
+    if kept is not None or current is None or names.FAILED not in current.marks or live is None:
+        return kept
+    template = section(live.body, "spec", "template")
+    key = revisions.key_of_template(template)
+    if key is None or key == current.key:
+        return None
+    effective = section(snapshot.service, "status", "effective")
+    template = revisions.unowned(template)
+    data = {"template": template, "effective": effective, "references": controller_revision.references(template)}
+    name = names.controller_revision(snapshot.service["metadata"]["name"], key)
+    return revisions.Kept(key, name, "", 0, data)
+
+
+def _in_use(resolved: Resolved, stable: revisions.Kept | None) -> frozenset[ChildKey]:
+    listed = entries(stable.data, "references") if stable is not None else []
+    keys = {(str(one.get("kind")), str(one.get("name"))) for one in listed}
+    if (kinds.SECRET.name, names.certificate_secret(resolved.name)) in keys:
+        keys.add((kinds.CERTIFICATE.name, names.certificate(resolved.name)))
+    return frozenset(keys)
 
 
 def _stop(snapshot: Snapshot) -> Chain:

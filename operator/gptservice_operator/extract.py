@@ -88,7 +88,7 @@ def _metadata(body: Body, *fields: str) -> dict[str, Any]:
     return {field: metadata[field] for field in fields if field in metadata}
 
 
-_ANNOTATIONS = frozenset({names.RERENDER})
+_ANNOTATIONS = frozenset({names.RERENDER, names.RETRY})
 """Annotations of a user's object that a pass looks at; others may be large, and are nobody's business here."""
 
 

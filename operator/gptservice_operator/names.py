@@ -24,6 +24,21 @@ REVISION = f"{kinds.GROUP}/revision"
 RERENDER = f"{kinds.GROUP}/rerender"
 """Annotation of a GPTService: another value has its pod template rendered anew."""
 
+RETRY = f"{kinds.GROUP}/retry"
+"""Annotation of a GPTService: another value has a revision tried again that was rolled back."""
+
+FAILED = f"{kinds.GROUP}/failed"
+"""Mark of a ControllerRevision: why it was rolled back."""
+
+RETRY_SEEN = f"{kinds.GROUP}/retry-seen"
+"""Mark of a ControllerRevision: the value that the annotation of a retry had when it failed."""
+
+SWITCHED = f"{kinds.GROUP}/switched"
+"""Mark of a ControllerRevision: since when its rollout, or its rollback, takes an old pod away first; RFC 3339."""
+
+MARKS: tuple[str, ...] = (FAILED, RETRY_SEEN, SWITCHED)
+"""Annotations of a ControllerRevision that say what became of it."""
+
 KEY_SECRET = f"{kinds.GROUP}/key-secret"
 """Annotation of the Deployment: name of the Secret with the generated API key, which was made before it."""
 

@@ -1,6 +1,6 @@
 """What has to be written so that the cluster has the desired children: a pure comparison."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from . import child, replicas, revisions
 from .actions import Chain, ChildKey, Delete, Manifest, child_key
@@ -10,7 +10,11 @@ from .store import Observed
 
 
 def plan(
-    desired: Sequence[Manifest], observed: Mapping[ChildKey, Observed], owner_uid: str, initial_replicas: int
+    desired: Sequence[Manifest],
+    observed: Mapping[ChildKey, Observed],
+    owner_uid: str,
+    initial_replicas: int,
+    in_use: Collection[ChildKey] = (),
 ) -> list[Chain]:
     """Return what to write, in the order of ``desired``; nothing where the live child already is as wanted.
 
@@ -19,6 +23,7 @@ def plan(
         observed: the live children by kind and name; each desired child that exists must be among them.
         owner_uid: UID of the GPTService.
         initial_replicas: the count that a Deployment begins with whose replicas an autoscaler will own.
+        in_use: what is referred to, and stays though the spec asks for it no more.
     """
     manifests = {
         child_key(manifest): child.with_hash(replicas.held(manifest, observed.get(child_key(manifest))))
@@ -36,7 +41,8 @@ def plan(
             chains.append((*kept_first, *replicas.scaled(manifest, scaler, observed, owner_uid, initial_replicas)))
         elif manifest is not scaler and manifest is not ahead:
             chains.append(child.chain(manifest, observed.get(key), owner_uid))
-    chains += _no_longer_wanted(manifests, observed, owner_uid)
+    unwanted = _no_longer_wanted(manifests, observed, owner_uid)
+    chains += [(deletion,) for deletion in unwanted if (deletion.kind, deletion.name) not in in_use]
     return [chain for chain in chains if chain]
 
 
@@ -54,9 +60,14 @@ def held_back(unknown: Iterable[ChildKey], desired: Iterable[ChildKey]) -> set[C
 
 
 def _keeps(revision: Manifest, observed: Mapping[ChildKey, Observed], owner_uid: str) -> bool:
-    """Whether what a revision is to keep is kept already, so that the Deployment need not wait for the write of it."""
+    """Whether what a revision is to keep is kept already, so that the Deployment need not wait for the write of it.
+
+    Its marks count: a rollback that nothing remembers would be undone by the next pass.
+    """
     live = observed.get(child_key(revision))
-    return live is not None and live.controller_uid == owner_uid and live.body.get("data") == revision["data"]
+    if live is None or live.controller_uid != owner_uid:
+        return False
+    return live.body.get("data") == revision["data"] and revisions.marks(live.body) == revisions.marks(revision)
 
 
 def _named(manifests: Mapping[ChildKey, Manifest], kind: kinds.Kind) -> Manifest | None:
@@ -65,7 +76,7 @@ def _named(manifests: Mapping[ChildKey, Manifest], kind: kinds.Kind) -> Manifest
 
 def _no_longer_wanted(
     manifests: Mapping[ChildKey, Manifest], observed: Mapping[ChildKey, Observed], owner_uid: str
-) -> Iterator[Chain]:
+) -> Iterator[Delete]:
     """Yield the deletions of what the spec asks for no more.
 
     The autoscaler is dealt with beside its Deployment. What pods refer to by name stays while a rollout is under way:
@@ -76,7 +87,7 @@ def _no_longer_wanted(
         deletable -= {kind.name for kind in kinds.USED_BY_PODS}
     for key, live in sorted(observed.items()):
         if key[0] in deletable and key not in manifests and live.controller_uid == owner_uid:
-            yield (Delete(*key, live.uid),)
+            yield Delete(*key, live.uid)
 
 
 def _is_rolled_out(manifests: Mapping[ChildKey, Manifest], observed: Mapping[ChildKey, Observed]) -> bool:

@@ -64,7 +64,7 @@ class Reconciler:
             self.recorder.forget(key)
             return None
         now = self.now()
-        decision, view = await self._look(snapshot)
+        decision, view = await self._look(snapshot, now)
         failures = await self._stop(key, decision)
         stuck = events.Found()
         if view is not None and isinstance(decision.resolved, Resolved):
@@ -72,12 +72,12 @@ class Reconciler:
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
         left = await self._write_status(key, snapshot, decision, failures, stuck, now)
         _raise_unless_settled(failures)
-        waits = (stuck.again, left, self.contests.again(key, now))
+        waits = (stuck.again, left, decision.fate.again, self.contests.again(key, now))
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
-    async def _look(self, snapshot: Snapshot) -> tuple[Decision, observe.View | None]:
+    async def _look(self, snapshot: Snapshot, now: datetime.datetime) -> tuple[Decision, observe.View | None]:
         """Decide, and look at the children; None instead of a view if the service is refused."""
-        decision = decide.decide(snapshot, self.config, self.discovery.served)
+        decision = decide.decide(snapshot, self.config, now, self.discovery.served)
         resolved = decision.resolved
         if not isinstance(resolved, Resolved):
             return decision, None
@@ -88,9 +88,8 @@ class Reconciler:
         if found is not None and decision.revision not in snapshot.children:
             # There after all, but the watches do not show it: its label is gone.
             children = {**snapshot.children, decision.revision: found}
-            decision = decide.decide(
-                dataclasses.replace(snapshot, children=children), self.config, self.discovery.served
-            )
+            seen = dataclasses.replace(snapshot, children=children)
+            decision = decide.decide(seen, self.config, now, self.discovery.served)
         return decision, view
 
     async def _stop(self, key: Key, decision: Decision) -> list[errors.OperatorError]:
@@ -115,7 +114,7 @@ class Reconciler:
         unknown = plan.held_back(view.unknown, desired)
         seen = [manifest for key, manifest in desired.items() if key not in unknown]
         writes = Writes(self.cluster, self.store, resolved.namespace)
-        chains = plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas)
+        chains = plan.plan(seen, view.observed, resolved.uid, resolved.initial_replicas, decision.in_use)
         changed = {child for chain in chains if (child := actions.repaired(chain)) is not None}
         for chain in [*chains, *((deletion,) for deletion in decision.expired)]:
             repaired = actions.repaired(chain)
@@ -198,22 +197,25 @@ class Reconciler:
             warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
             missing={uid: secret.message for uid, secret in stuck.missing.items()},
             effective=decision.effective,
+            rollout=decision.fate.cause,
         )
         proof = self._prove(facts, latest, now)
+        # What only the former one needed may go as soon as another is stable.
+        former = section(begun.service, "status").get("stableRevision")
+        again = proof.seconds_left if former in (None, proof.name) else 0.0
         facts = dataclasses.replace(facts, stable_revision=proof.name, calm=proof.calm, settled=proof.settled)
         wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         if not status.is_news(wanted, begun.service):
-            return proof.seconds_left
+            return again
         try:
-            namespace, name = key
-            live = await self.cluster.apply_status(namespace=namespace, name=name, uid=metadata["uid"], status=wanted)
+            live = await self.cluster.apply_status(namespace=key[0], name=key[1], uid=metadata["uid"], status=wanted)
         except (errors.Absent, errors.Conflict):
             return None  # deleted, or made again under the same name, since the pass began: that is another event
         entry = extract.entry(kinds.GPT_SERVICE, live)
         if _is_as_it_was(entry.body(), begun.service):
             self.store.put(entry)
         await self.recorder.record(self.cluster, begun.service, wanted, now)
-        return proof.seconds_left
+        return again
 
     def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:
         return stability.prove(

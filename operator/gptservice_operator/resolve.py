@@ -12,7 +12,7 @@ from .api.body import section
 from .api.conditions import Reason
 from .api.engine import EnvVar
 from .api.exposure import ServiceSpec
-from .api.rollout import is_zero
+from .api.rollout import SURGE_WAIT_SECONDS, Rollout, is_zero
 from .api.scheduling import Scheduling
 from .config import Config
 from .parse import explain
@@ -137,16 +137,24 @@ def _warnings(body: Mapping[str, Any], spec: v1.GPTServiceSpec) -> Iterable[str]
 
 def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
     """A bound that is absent beside the other is 0, or 1 where both would be 0."""
-    surge = spec.rollout.max_surge if spec.rollout is not None else None
-    unavailable = spec.rollout.max_unavailable if spec.rollout is not None else None
+    rollout = spec.rollout or Rollout()
+    surge, unavailable = rollout.max_surge, rollout.max_unavailable
+    one_pod = spec.cache is not None and spec.cache.one_pod_at_a_time
+    is_chosen = one_pod or any(choice is not None for choice in (spec.upgrade_strategy, surge, unavailable))
     if surge is None and unavailable is None:
-        one_pod = spec.cache is not None and spec.cache.one_pod_at_a_time
         surge, unavailable = (0, 1) if one_pod else (1, 0)
     if surge is None:
         surge = 1 if is_zero(unavailable) else 0
     if unavailable is None:
         unavailable = 1 if is_zero(surge) else 0
-    return ResolvedRollout(spec.upgrade_strategy or "RollingUpdate", surge, unavailable)
+    return ResolvedRollout(
+        spec.upgrade_strategy or "RollingUpdate",
+        surge,
+        unavailable,
+        is_chosen=is_chosen,
+        surge_wait_seconds=SURGE_WAIT_SECONDS if rollout.surge_wait_seconds is None else rollout.surge_wait_seconds,
+        auto_rollback=rollout.auto_rollback is not False,
+    )
 
 
 def _taken_over(given: Mapping[str, str] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ nothing, and going back to an earlier spec brings back exactly the earlier pods.
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from . import names
@@ -104,6 +104,11 @@ def rerender(service: Body) -> str | None:
     return section(service, "metadata", "annotations").get(names.RERENDER)
 
 
+def retry(service: Body) -> str | None:
+    """Return the value of the annotation that asks for another try of a revision that was rolled back."""
+    return section(service, "metadata", "annotations").get(names.RETRY)
+
+
 def patch(service: Body) -> list[dict[str, Any]]:
     """Return a JSON patch that sets every pod-shaping top-level field to what it is now, absent ones to absent.
 
@@ -133,6 +138,8 @@ class Kept:
     number: int
     """Kubernetes' ``revision``: the current one's is the highest."""
     data: dict[str, Any]
+    marks: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those of its annotations that say what became of it."""
     is_leaving: bool = False
     """Whether it was deleted already, and only somebody's finalizer holds it."""
 
@@ -155,8 +162,14 @@ def kept(children: Mapping[tuple[str, str], Observed], owner_uid: str) -> dict[s
         own_key = key_of_template(section(data, "template"))
         if own_key is not None and section(data, "effective") and isinstance(number, int):
             is_leaving = "deletionTimestamp" in section(child.body, "metadata")
-            found[own_key] = Kept(own_key, name, child.uid, number, data, is_leaving)
+            found[own_key] = Kept(own_key, name, child.uid, number, data, marks(child.body), is_leaving)
     return found
+
+
+def marks(revision: Body) -> dict[str, str]:
+    """Return the marks of a ControllerRevision, by annotation."""
+    annotations = section(revision, "metadata", "annotations")
+    return {name: str(annotations[name]) for name in names.MARKS if name in annotations}
 
 
 def key_of_template(template: Body) -> str | None:

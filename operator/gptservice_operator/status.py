@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import causes, fetched, last_failure, names, pod_state, revisions, wording
+from . import causes, fate, fetched, last_failure, names, pod_state, revisions, wording
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
@@ -33,6 +33,8 @@ class Facts:
     """What does not stop the service, beyond what was found when it was resolved."""
     effective: Body | None = None
     """What the layers came to when the revision was made; None if nothing could be decided."""
+    rollout: Cause | None = None
+    """What was decided about the rollout, where it does not simply go on."""
     stable_revision: str | None = None
     """Name of the ControllerRevision that last proved stable."""
     settled: frozenset[str] = frozenset()
@@ -94,11 +96,12 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
         "selector": names.selector_text(facts.service["metadata"]["name"]),
     }
     if isinstance(facts.resolved, Resolved):
-        status["endpoint"] = endpoint(facts.resolved)
+        status["endpoint"] = facts.resolved.endpoint
         if facts.resolved.api_keys is not None:
             status["authSecret"] = facts.resolved.api_keys.secret
         if facts.effective is not None:
-            key, before = facts.resolved.origin.key, section(old, "effective")
+            running = revisions.key_of_template(section(facts.deployment or {}, "spec", "template"))
+            key, before = running or facts.resolved.origin.key, section(old, "effective")
             status["effective"] = fetched.effective(facts.effective, facts.pods, key, before)
     else:
         # What runs goes on as it was decided before the refused edit.
@@ -128,11 +131,6 @@ def _comparable(status: Body) -> dict[str, Any]:
     """Leave out the time of the pass, and conditions of others, which an apply of ours could not remove."""
     ours = [condition for condition in entries(status, "conditions") if condition.get("type") in conditions.TYPES]
     return {**{key: value for key, value in status.items() if key != "lastSyncTime"}, "conditions": ours}
-
-
-def endpoint(resolved: Resolved) -> str:
-    """Return the URL of the OpenAI API inside the cluster."""
-    return f"{resolved.scheme}://{names.k8s_service(resolved.name)}.{resolved.namespace}.svc:{resolved.exposure.port}"
 
 
 def is_complete(facts: Facts) -> bool:
@@ -207,7 +205,7 @@ def _conditions(facts: Facts, counts: _Counts, seen: Cause | None) -> list[_Cond
     if counts.complete and facts.failure is None:
         fault = causes.relapse(facts.pods, facts.deployment, facts.settled) or causes.of_autoscaler(facts.hpa)
         return [accepted, _available(counts), *_all_ready(counts, fault)]
-    cause = facts.failure or seen or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")
+    cause = facts.failure or fate.gravest(facts.rollout, seen)
     numbers = f"{counts.ready} of {counts.desired} replicas are ready, {counts.updated} of the newest revision"
     message = f"{numbers}; {cause.message}"
     failing = cause.reason.failing

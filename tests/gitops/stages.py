@@ -48,6 +48,8 @@ SCALING_UP = scaled(4, replicas=4, updatedReplicas=4, readyReplicas=2, available
 UNSCALED = replace(scaled(2, replicas=2, updatedReplicas=2, readyReplicas=2, availableReplicas=2), hpa=INACTIVE)
 ROLLING = facts(live=deployment(replicas=4, updatedReplicas=1, readyReplicas=3), pods=[LOADING])
 FAILING = facts(live=deployment(replicas=4, updatedReplicas=1, readyReplicas=3), pods=[CRASHED])
+BACK = replace(ROLLING, rollout=cause(conditions.ROLLED_BACK, "revision b failed, and revision a runs instead"))
+BLOCKED = replace(ROLLING, rollout=cause(conditions.ROLLOUT_BLOCKED, "pod chat-6d4c-x1 finds no node"))
 QUOTA = facts(failure=cause(conditions.QUOTA_EXCEEDED, "pods of the service exceed the quota"))
 REFUSED = facts({"engine": {"env": [{"name": "HOME", "value": "/"}]}})
 STOPPED = facts({"replicas": 0}, live=deployment(replicas=0))
@@ -66,6 +68,8 @@ TESTDATA: dict[str, Body] = {
     "GPTService/testdata/healthy_scaling_up.yaml": told(SCALING_UP),
     "GPTService/testdata/healthy_autoscaling_inactive.yaml": told(UNSCALED),
     "GPTService/testdata/degraded_crash_loop.yaml": told(FAILING),
+    "GPTService/testdata/degraded_rolled_back.yaml": told(BACK),
+    "GPTService/testdata/degraded_rollout_blocked.yaml": told(BLOCKED),
     "GPTService/testdata/degraded_invalid_spec.yaml": told(REFUSED),
     "GPTService/testdata/suspended.yaml": told(STOPPED),
     "GPTModel/testdata/healthy.yaml": builders.gpt_model(),

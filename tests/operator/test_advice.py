@@ -23,9 +23,7 @@ def test_a_plain_service_has_none() -> None:
 EXAMPLES: dict[str, Body] = {
     "decryptionKeySecretRef": {"decryptionKeySecretRef": {"name": "s"}},
     "modelCredentialsSecretRef": {"modelCredentialsSecretRef": {"name": "s"}},
-    "rollout.autoRollback": {"rollout": {"autoRollback": False}},
     "rollout.readyLatencyMilliseconds": {"rollout": {"readyLatencyMilliseconds": 200}},
-    "rollout.surgeWaitSeconds": {"rollout": {"surgeWaitSeconds": 0}},
 }
 
 

@@ -1,5 +1,6 @@
 """What a snapshot comes to, with no cluster near."""
 
+import datetime
 from typing import Any
 
 from gptservice_operator import decide, names, revisions
@@ -13,6 +14,7 @@ from tests.operator.builders import Body
 
 OWNER = builders.uid_of("GPTService", "chat")
 MINIMAL = builders.service()
+NOW = datetime.datetime(2026, 1, 5, 12, 0, tzinfo=datetime.UTC)
 
 
 def snapshot(
@@ -26,7 +28,7 @@ def snapshot(
 
 
 def decided(*args: Any, **kwargs: Any) -> Decision:
-    return decide.decide(snapshot(*args, **kwargs), builders.config())
+    return decide.decide(snapshot(*args, **kwargs), builders.config(), NOW)
 
 
 def applied(decision: Decision) -> list[Body]:

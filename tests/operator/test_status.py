@@ -283,7 +283,7 @@ class TestWhereItIsServed:
     )
     def test_the_endpoint_is_the_child_service(self, name: str, endpoint: str) -> None:
         decided = builders.resolved(SPEC, name=name)
-        assert status.endpoint(decided) == endpoint
+        assert decided.endpoint == endpoint
         manifest = render.service.render_service(decided)
         assert endpoint.startswith(f"http://{manifest['metadata']['name']}.")
         assert endpoint.endswith(f":{manifest['spec']['ports'][0]['port']}")
@@ -291,7 +291,7 @@ class TestWhereItIsServed:
     @pytest.mark.parametrize(("exposed", "port"), [({}, 443), ({"service": {"port": 8443}}, 8443)])
     def test_with_tls_it_says_so(self, exposed: Body, port: int) -> None:
         decided = builders.resolved({**SPEC, "tls": {"secretName": "cert"}, **exposed}, name="chat")
-        assert status.endpoint(decided) == f"https://chat.team-a.svc:{port}"
+        assert decided.endpoint == f"https://chat.team-a.svc:{port}"
         (listed,) = render.service.render_service(decided)["spec"]["ports"]
         assert (listed["port"], listed["name"], listed["appProtocol"]) == (port, "https", "https")
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from .kinds import GROUP
+
 ACCEPTED = "Accepted"
 AVAILABLE = "Available"
 PROGRESSING = "Progressing"
@@ -60,6 +62,17 @@ SECRET_NOT_FOUND = Reason("SecretNotFound", "Create the Secret or key that is na
 API_KEYS_UNUSABLE = Reason("APIKeysUnusable", "Put a key into the Secret that status.authSecret names, one per line")
 CERTIFICATE_UNUSABLE = Reason(
     "CertificateUnusable", "Put a valid certificate and its key, or client CA, into the Secret that spec.tls names"
+)
+ROLLOUT_BLOCKED = Reason(
+    "RolloutBlocked",
+    "Free or add what the scheduler names; or, if the old pods hold it, have one taken away first (spec.rollout: "
+    "{maxSurge: 0, maxUnavailable: 1}); or undo the edit",
+    True,
+)
+ROLLED_BACK = Reason(
+    "RolledBack",
+    f"Mend the spec, undo the edit, or have it tried again by another value of the annotation {GROUP}/retry",
+    True,
 )
 VOLUME_NOT_READY = Reason("VolumeNotReady", "Create or mend the claim that is named; the pod goes on by itself")
 IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pull secrets", True)

@@ -8,6 +8,8 @@ from pydantic import Field
 from .base import ApiModel, Rule
 
 _COUNT = Annotated[int, Field(ge=0, le=1000)]
+SURGE_WAIT_SECONDS = 60
+
 Surge = _COUNT | Annotated[str, Field(pattern=r"^[0-9]{1,3}%$", max_length=4)]
 Unavailable = _COUNT | Annotated[str, Field(pattern=r"^([0-9]|[1-9][0-9]|100)%$", max_length=4)]
 
@@ -42,8 +44,11 @@ class Rollout(ApiModel):
 
     If only maxSurge is given: 0, or 1 if that is 0."""
     surge_wait_seconds: Annotated[int, Field(ge=0, le=86400)] | None = None
-    """Seconds to wait for a GPU before an old pod is taken away to free one; 60 if absent."""
+    """Seconds to wait for a GPU before an old pod is taken away to free one; 60 if absent.
+
+    Only without upgradeStrategy, maxSurge and maxUnavailable, and only where the old pod's GPUs are enough. With them
+    it is the time after which the rollout is said to be blocked."""
     auto_rollback: bool | None = None
-    """Whether a revision that fails is rolled back; true if absent."""
+    """Whether a revision whose pods fail is rolled back to the last one that was stable; true if absent."""
     ready_latency_milliseconds: Annotated[int, Field(ge=1, le=600000)] | None = None
     """A small request must be answered within this before a new pod takes traffic; not asked for if absent."""

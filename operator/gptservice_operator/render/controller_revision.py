@@ -15,6 +15,9 @@ MAX_WITH_PATCH = 1_000_000
 """Bytes from which on the patch is left out: what the API server can store has an end, and pods come first."""
 
 
+_UNMARKED: Mapping[str, str] = {}
+
+
 def render_data(resolved: Resolved) -> dict[str, Any]:
     """Return what a new revision keeps: the template, and what a service goes on by once the catalogue has changed."""
     template, origin = pod.render_pod_template(resolved), resolved.origin
@@ -31,13 +34,33 @@ def render_data(resolved: Resolved) -> dict[str, Any]:
     return with_patch if len(json.dumps(with_patch, ensure_ascii=False).encode()) <= MAX_WITH_PATCH else data
 
 
-def render_controller_revision(resolved: Resolved, data: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return the ControllerRevision; its ``data`` never differs for a name, as the API server allows no change."""
-    metadata = resolved.metadata(names.controller_revision(resolved.name, resolved.origin.key))
+def render_controller_revision(
+    resolved: Resolved,
+    data: Mapping[str, Any],
+    number: int,
+    *,
+    key: str | None = None,
+    marks: Mapping[str, str] = _UNMARKED,
+) -> dict[str, Any]:
+    """Return the ControllerRevision; its ``data`` never differs for a name, as the API server allows no change.
+
+    Args:
+        resolved: the service.
+        data: what the revision keeps.
+        number: Kubernetes' ``revision``.
+        key: the revision's, if it is not the one of the spec.
+        marks: annotations that say what became of it. Each apply repeats them, or it would take them away.
+    """
+    key = key or resolved.origin.key
+    metadata = resolved.metadata(names.controller_revision(resolved.name, key))
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
-        "metadata": {**metadata, "labels": {**metadata["labels"], names.REVISION: resolved.origin.key}},
+        "metadata": {
+            **metadata,
+            "labels": {**metadata["labels"], names.REVISION: key},
+            **({"annotations": dict(marks)} if marks else {}),
+        },
         "data": data,
         "revision": number,
     }

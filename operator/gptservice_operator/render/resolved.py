@@ -57,6 +57,10 @@ class ResolvedRollout:
     strategy: Literal["RollingUpdate", "Recreate"]
     max_surge: int | str
     max_unavailable: int | str
+    is_chosen: bool = True
+    """Whether the user, or the cache, has chosen it; else it may be switched where there is no spare GPU."""
+    surge_wait_seconds: int = 60
+    auto_rollback: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +211,11 @@ class Resolved:
     def cache_bytes(self) -> int:
         """``cache_size`` as a number."""
         return int(quantity(self.cache_size) or 0)
+
+    @property
+    def endpoint(self) -> str:
+        """The URL of the OpenAI API inside the cluster."""
+        return f"{self.scheme}://{names.k8s_service(self.name)}.{self.namespace}.svc:{self.exposure.port}"
 
     def metadata(self, name: str) -> dict[str, Any]:
         """Return the metadata of a child called ``name``."""

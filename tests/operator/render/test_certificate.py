@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gptservice_operator import status
 from gptservice_operator.render import pods_service, service
 from gptservice_operator.render.certificate import dns_names, render_certificate
 from tests.operator import builders
@@ -29,7 +28,7 @@ def test_the_names_are_those_of_the_service() -> None:
 @pytest.mark.parametrize("name", ["chat", "llama-3.1-8b", "7" * 63])
 def test_the_endpoint_of_the_status_is_covered(name: str) -> None:
     decided = builders.resolved({"model": "pvc://models/m"}, name=name)
-    assert urlsplit(status.endpoint(decided)).hostname in dns_names(decided)
+    assert urlsplit(decided.endpoint).hostname in dns_names(decided)
     headless = pods_service.render_pods_service(decided)["metadata"]["name"]
     assert f"{headless}.team-a.svc.cluster.local" in dns_names(decided), "for clients that balance by themselves"
     assert dns_names(decided)[0] == service.render_service(decided)["metadata"]["name"]

@@ -1,0 +1,105 @@
+"""Whether a new pod waits for what an old one holds: what the scheduler says, and what both revisions ask for."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from . import pod_state
+from .api.body import Body, entries, first, section
+from .api.quantity import quantity
+
+_MUST_BE_SAME = ("affinity", "topologySpreadConstraints")
+"""What narrows the choice of nodes in ways that are not compared: the same, or none."""
+_NOTHING: tuple[Any, ...] = (None, {}, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A pod that the scheduler cannot place."""
+
+    pod: str
+    words: str
+    """The scheduler's."""
+    since: datetime.datetime
+
+    def lacks(self, resource: str) -> bool:
+        """Return whether the scheduler names this resource as one that is short."""
+        return f"Insufficient {resource}" in self.words
+
+
+def stuck(pods: Sequence[Body]) -> Stuck | None:
+    """Return the pod that waits longest for a node; None if none does."""
+    found: list[Stuck] = []
+    for pod in pods:
+        scheduled = first(entries(pod, "status", "conditions"), type="PodScheduled")
+        if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
+            since = pod_state.instant(scheduled.get("lastTransitionTime")) or pod_state.instant(
+                pod["metadata"].get("creationTimestamp")
+            )
+            if since is not None:
+                words = str(scheduled.get("message") or "no message")
+                found.append(Stuck(str(pod["metadata"]["name"]), words, since))
+    return min(found, key=lambda one: one.since, default=None)
+
+
+def frees_enough(old: Body, new: Body) -> bool:
+    """Return whether a new pod fits where an old one was: no more GPUs, of the same kind, and nothing else in its way.
+
+    Args:
+        old: what the revision of the old pods keeps.
+        new: what the revision of the new ones keeps.
+    """
+    before, after = section(old, "effective"), section(new, "effective")
+    if not 0 < _count(after) <= _count(before) or before.get("gpuResourceName") != after.get("gpuResourceName"):
+        return False
+    held, asked = section(old, "template", "spec"), section(new, "template", "spec")
+    return _asks_no_more(held, asked) and _goes_wherever(held, asked)
+
+
+def _count(effective: Body) -> int:
+    count = effective.get("gpuCount")
+    return count if isinstance(count, int) else 0
+
+
+def _asks_no_more(held: Body, asked: Body) -> bool:
+    limits = _requests(held)
+    return all(wanted <= limits.get(name, Decimal(0)) for name, wanted in _requests(asked).items())
+
+
+def _requests(spec: Body) -> Mapping[str, Decimal]:
+    """Return what the scheduler counts: the containers together, or the largest of those that run before them."""
+    total: dict[str, Decimal] = {}
+    for container in entries(spec, "containers"):
+        for name, value in _of_container(container).items():
+            total[name] = total.get(name, Decimal(0)) + value
+    for container in entries(spec, "initContainers"):
+        for name, value in _of_container(container).items():
+            total[name] = max(total.get(name, Decimal(0)), value)
+    return total
+
+
+def _of_container(container: Body) -> dict[str, Decimal]:
+    """What has a limit and no request is asked for as its limit says."""
+    asked = {**section(container, "resources", "limits"), **section(container, "resources", "requests")}
+    return {name: number for name, value in asked.items() if (number := quantity(value)) is not None}
+
+
+def _goes_wherever(held: Body, asked: Body) -> bool:
+    """Return whether a node that took the old pod takes the new one, as far as the two templates tell."""
+    selector = section(held, "nodeSelector")
+    tolerated = entries(asked, "tolerations")
+    claims = _claims(held)
+    return (
+        all(asked.get(part) in (*_NOTHING, held.get(part)) for part in _MUST_BE_SAME)
+        and asked.get("runtimeClassName") == held.get("runtimeClassName")
+        and all(selector.get(label) == value for label, value in section(asked, "nodeSelector").items())
+        and all(toleration in tolerated for toleration in entries(held, "tolerations"))
+        and all(claim in claims for claim in _claims(asked))
+    )
+
+
+def _claims(spec: Body) -> list[Any]:
+    named = (section(volume, "persistentVolumeClaim").get("claimName") for volume in entries(spec, "volumes"))
+    return [claim for claim in named if claim is not None]

@@ -1,0 +1,290 @@
+"""What becomes of a revision: whether it is rolled out, how, and whether the stable one has to come back.
+
+What was decided once is a mark on its ControllerRevision, so that neither a restart nor pods that are gone forget it.
+Which revision is stable is told by ``status.stableRevision``, that says so already.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from . import capacity, causes, names, pod_state, revisions, wording
+from .api import conditions
+from .api.body import Body, entries, section
+from .capacity import Stuck
+from .causes import Cause
+from .render.resolved import ResolvedRollout
+from .revisions import Kept
+
+TOLD = frozenset(
+    {
+        conditions.MODEL_LOAD_FAILED,
+        conditions.MODEL_NOT_FOUND,
+        conditions.MODEL_ACCESS_DENIED,
+        conditions.INVALID_ENGINE_ARGUMENT,
+        conditions.CHECKSUM_MISMATCH,
+        conditions.GPU_OUT_OF_MEMORY,
+        conditions.DISK_FULL,
+    }
+)
+"""Causes that the runtime itself names when it gives up: once is enough."""
+SEEN = frozenset({conditions.CRASH_LOOP, conditions.OUT_OF_MEMORY})
+"""Causes that are only read off how a container ended: it may be the node's fault, so that it has to happen again."""
+ENDS_THAT_COUNT = 2
+MAX_CAUSE = 1024
+"""Longest cause that is kept, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is known of a revision from earlier passes."""
+
+    failed: str | None = None
+    """Why it was rolled back."""
+    retry_seen: str | None = None
+    """Value of the annotation that asks for a retry, when it failed."""
+    switched: str | None = None
+    """Since when its rollout, or its rollback, takes an old pod away first; RFC 3339."""
+
+    @classmethod
+    def of(cls, annotations: Mapping[str, str]) -> "Marks":
+        """Read the marks off a ControllerRevision's annotations."""
+        return cls(*(annotations.get(name) for name in (names.FAILED, names.RETRY_SEEN, names.SWITCHED)))
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations that carry them."""
+        values = (self.failed, self.retry_seen, self.switched)
+        by_name = zip((names.FAILED, names.RETRY_SEEN, names.SWITCHED), values, strict=True)
+        return {name: value for name, value in by_name if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a revision's fate is decided on."""
+
+    service: Body
+    current: Kept
+    """The revision of the spec, kept or about to be."""
+    known: Mapping[str, Kept]
+    stable: Kept | None
+    """The last one that proved stable; it may be the current one."""
+    deployment: Body | None
+    """The live one, if it is the service's."""
+    pods: Sequence[Body]
+    rollout: ResolvedRollout
+    replicas: int
+    """How many are asked for; 0 for a stopped service."""
+
+    @property
+    def running(self) -> str | None:
+        """The key that the Deployment's template carries."""
+        return revisions.key_of_template(section(self.deployment or {}, "spec", "template"))
+
+    @property
+    def wanted(self) -> int:
+        """How many pods the Deployment is to have at present."""
+        count = section(self.deployment or {}, "spec").get("replicas")
+        return count if isinstance(count, int) else self.replicas
+
+    @property
+    def way_back(self) -> Kept | None:
+        """What the current revision can be rolled back to."""
+        stable = self.stable
+        return stable if stable is not None and stable.key != self.current.key else None
+
+    def present(self) -> list[Body]:
+        """Return the pods of the Deployment that stay."""
+        return pod_state.of_deployment(self.pods, self.deployment)
+
+    def of_revision(self, key: str) -> list[Body]:
+        """Return those of one revision."""
+        return [pod for pod in self.present() if revisions.key_of_template(pod) == key]
+
+    def others(self, key: str) -> list[Body]:
+        """Return those of all other revisions."""
+        return [pod for pod in self.present() if revisions.key_of_template(pod) != key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What is to be done about the current revision."""
+
+    marks: Marks = Marks()
+    back_to: Kept | None = None
+    """What the Deployment runs instead."""
+    cause: Cause | None = None
+    """What the status says of it, before anything that is seen at the pods."""
+    again: float | None = None
+    """After how many seconds it may be another, though nothing happens."""
+
+    @property
+    def takes_old_first(self) -> bool:
+        """Whether an old pod goes before a new one comes, whatever the strategy says."""
+        return self.marks.switched is not None
+
+
+def judge(case: Case, now: datetime.datetime) -> Fate:
+    """Decide on the current revision.
+
+    Args:
+        case: the facts.
+        now: the wall clock, with a time zone.
+    """
+    marks = _remembered(case)
+    waits = _Waits() if marks.failed is not None else _waits(case, marks, now)
+    if marks.failed is None and case.rollout.auto_rollback and case.way_back is not None and case.replicas:
+        failure = waits.hopeless or evidence(case)
+        if failure is not None:
+            cause = wording.without(f"{failure.reason.name}: {failure.message}", wording.env_values(case.service))
+            marks = Marks(wording.bounded(cause, MAX_CAUSE), revisions.retry(case.service), marks.switched)
+    back_to = case.way_back if marks.failed is not None else None
+    if _is_over(case, (back_to or case.current).key):
+        marks = dataclasses.replace(marks, switched=None)
+    elif marks.switched is None and ((back_to is None and waits.is_to_switch) or _lacks_an_old_pod(case, back_to)):
+        marks = dataclasses.replace(marks, switched=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    if back_to is not None:
+        return Fate(marks=marks, back_to=back_to, cause=_rolled_back(case, back_to, str(marks.failed)))
+    if waits.is_to_switch:
+        return Fate(marks=marks, again=case.rollout.surge_wait_seconds)
+    return Fate(marks=marks, cause=waits.hopeless or waits.blocked, again=waits.again)
+
+
+def _remembered(case: Case) -> Marks:
+    """A failure is forgotten on a retry, once the user wants no rollbacks, or where there is nothing to go back to."""
+    marks = Marks.of(case.current.marks)
+    is_retried = marks.failed is not None and revisions.retry(case.service) != marks.retry_seen
+    if is_retried or not case.rollout.auto_rollback or case.way_back is None:
+        return Marks(switched=None if is_retried else marks.switched)
+    return marks
+
+
+def _rolled_back(case: Case, back_to: Kept, failed: str) -> Cause:
+    what = f"revision {case.current.key} failed, and revision {back_to.key} runs instead. {failed}"
+    return Cause(conditions.ROLLED_BACK, conditions.ROLLED_BACK.message(what))
+
+
+def evidence(case: Case) -> Cause | None:
+    """Return why the current revision is to be rolled back, by the word of its own pods; None if nothing speaks for it.
+
+    A pod that is ready has got over whatever it says of its past, and what is waited for is no failure of a revision.
+    """
+    if case.running != case.current.key:
+        return None
+    unready = [pod for pod in case.of_revision(case.current.key) if not pod_state.is_ready(pod)]
+    return next((cause for pod in unready for cause in _settled(pod)), None)
+
+
+def _settled(pod: Body) -> Iterator[Cause]:
+    status = section(pod, "status")
+    for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
+        ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
+        if not ended.get("exitCode"):
+            continue
+        cause = causes.of_end(str(pod["metadata"]["name"]), container, ended)
+        if cause.reason in TOLD or (cause.reason in SEEN and _has_ended_again(container)):
+            yield cause
+
+
+def _has_ended_again(container: Body) -> bool:
+    """The kubelet backs off from the second end on, before it has counted a second restart."""
+    backs_off = section(container, "state", "waiting").get("reason") == "CrashLoopBackOff"
+    restarts = container.get("restartCount")
+    return backs_off or (isinstance(restarts, int) and restarts >= ENDS_THAT_COUNT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waits:
+    """What comes of a new pod that the scheduler cannot place."""
+
+    is_to_switch: bool = False
+    hopeless: Cause | None = None
+    """An old pod went, and it was no use."""
+    blocked: Cause | None = None
+    again: float | None = None
+
+
+def _waits(case: Case, marks: Marks, now: datetime.datetime) -> _Waits:
+    key = case.current.key
+    stuck = capacity.stuck(case.of_revision(key)) if case.running == key else None
+    if stuck is None:
+        return _Waits()
+    switched = pod_state.instant(marks.switched)
+    if switched is not None:
+        return _after_the_switch(case, stuck, switched, now)
+    old = case.others(key)
+    if not old:
+        return _Waits()
+    left = case.rollout.surge_wait_seconds - (now - stuck.since).total_seconds()
+    if left > 0:
+        return _Waits(again=left)
+    if _can_switch(case, stuck, old):
+        return _Waits(is_to_switch=True)
+    return _Waits(blocked=_blocked(stuck))
+
+
+def _can_switch(case: Case, stuck: Stuck, old: Sequence[Body]) -> bool:
+    """Return whether the strategy is ours to choose and taking an old pod away can help."""
+    resource = section(case.current.data, "effective").get("gpuResourceName")
+    if case.rollout.is_chosen or not stuck.lacks(str(resource)):
+        return False
+    held = [case.known.get(str(revisions.key_of_template(pod))) for pod in old]
+    return all(one is not None and capacity.frees_enough(one.data, case.current.data) for one in held)
+
+
+def _after_the_switch(case: Case, stuck: Stuck, switched: datetime.datetime, now: datetime.datetime) -> _Waits:
+    """An old pod may take its whole grace period to go; what it holds is not free before."""
+    grace = section(case.current.data, "template", "spec").get("terminationGracePeriodSeconds")
+    budget = case.rollout.surge_wait_seconds + (grace if isinstance(grace, int) else 0)
+    left = budget - (now - max(switched, stuck.since)).total_seconds()
+    if left > 0:
+        return _Waits(again=left)
+    return _Waits(hopeless=_blocked(stuck))
+
+
+def _blocked(stuck: Stuck) -> Cause:
+    what = f"pod {stuck.pod} of the new revision finds no node; the scheduler says: {wording.settled(stuck.words)}"
+    return Cause(conditions.ROLLOUT_BLOCKED, conditions.ROLLOUT_BLOCKED.message(what))
+
+
+def _lacks_an_old_pod(case: Case, back_to: Kept | None) -> bool:
+    """Return whether a way back begins that needs the room of the pods that failed: with a surge it would wait for it.
+
+    A way back is a rollback, or an edit that brings the stable revision back.
+    """
+    target = back_to or case.current
+    if case.running in (None, target.key) or case.stable is None or target.key != case.stable.key:
+        return False
+    left = case.known.get(str(case.running))
+    if left is not None and names.SWITCHED in left.marks:
+        return True
+    # A user may well go back from pods that all serve.
+    counted = case.of_revision(target.key) if back_to is not None else case.present()
+    return sum(pod_state.is_ready(pod) for pod in counted) < case.wanted
+
+
+def _is_over(case: Case, key: str) -> bool:
+    """Return whether the Deployment runs this revision and nothing else, and all of it serves."""
+    if case.running != key:
+        return False
+    body = case.deployment or {}
+    status, generation = section(body, "status"), section(body, "metadata").get("generation", 0)
+    counts = {status.get(name, 0) for name in ("replicas", "updatedReplicas", "readyReplicas")}
+    return bool(status.get("observedGeneration", 0) >= generation and counts == {case.wanted})
+
+
+def gravest(decided: Cause | None, seen: Cause | None) -> Cause:
+    """Return what the status gives as the reason why the service is not as its spec says.
+
+    A rollback has the first word; what is seen at the pods of the revision that came back is told behind it.
+
+    Args:
+        decided: what was decided about the rollout, where it does not simply go on.
+        seen: what pods and Deployment tell.
+    """
+    if decided is None:
+        return seen or Cause(conditions.ROLLING_OUT, "the Deployment is rolling out")
+    if decided.reason is conditions.ROLLED_BACK:
+        return decided if seen is None else Cause(decided.reason, f"{decided.message}; {seen.message}")
+    return seen if seen is not None and seen.reason.failing else decided

@@ -61,7 +61,7 @@ def child_key(manifest: Mapping[str, Any]) -> ChildKey:
 def repaired(chain: Chain) -> ChildKey | None:
     """Return the child that a chain does nothing but set right again; None if it does anything else."""
     match chain:
-        case (Apply(manifest, _, True),):
+        case (Apply(manifest, _, True),) | (Apply(manifest, _, True), SetReplicas(_, None)):
             return child_key(manifest)
         case _:
             return None

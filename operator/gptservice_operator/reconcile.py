@@ -65,7 +65,7 @@ class Reconciler:
             return None
         now = self.now()
         decision, view = await self._look(snapshot, now)
-        failures = await self._stop(key, decision)
+        failures = await self._stop(key, decision, now)
         stuck = events.Found()
         if view is not None and isinstance(decision.resolved, Resolved):
             failures += await self._write_children(key, decision, decision.resolved, view, now)
@@ -92,11 +92,16 @@ class Reconciler:
             decision = decide.decide(seen, self.config, now, self.discovery.served)
         return decision, view
 
-    async def _stop(self, key: Key, decision: Decision) -> list[errors.OperatorError]:
+    async def _stop(self, key: Key, decision: Decision, now: datetime.datetime) -> list[errors.OperatorError]:
+        """Whoever starts a stopped Deployment again and again is in contest for it, too."""
+        child, writes = (kinds.DEPLOYMENT.name, names.deployment(key[1])), Writes(self.cluster, self.store, key[0])
+        if not decision.stop or not self.contests.may_repair(key, child, now):
+            return []
         try:
-            await Writes(self.cluster, self.store, key[0]).run(decision.stop)
+            await writes.run(decision.stop)
         except errors.OperatorError as error:
             return [error]
+        self.contests.repaired(key, child, now, overruled=writes.overruled)
         return []
 
     async def _write_children(

@@ -192,12 +192,12 @@ _Condition = tuple[str, bool, Reason, str]
 def _conditions(facts: Facts, counts: _Counts, seen: Cause | None) -> list[_Condition]:
     """Return the five; ``seen`` is what keeps the service from being complete, as far as pods and Deployment tell."""
     if isinstance(facts.resolved, Refusal):
-        return _refused(facts.resolved.reason, facts.resolved.message, counts)
+        return _refused(facts, facts.resolved.reason, facts.resolved.message, counts)
     if facts.failure is not None and facts.failure.reason in (
         conditions.NAME_CONFLICT,
         conditions.INVALID_SPEC,
     ):
-        return _refused(facts.failure.reason, facts.failure.message, counts)
+        return _refused(facts, facts.failure.reason, facts.failure.message, counts)
     differing = fetched.disagreement(facts.pods, facts.resolved.origin.key)
     accepted = _accepted([*facts.resolved.warnings, *facts.warnings, *differing])
     if counts.desired == 0 and facts.failure is None:
@@ -227,8 +227,8 @@ def _accepted(warnings: Sequence[str]) -> _Condition:
     return conditions.ACCEPTED, True, reason, reason.message(listed + more)
 
 
-def _refused(reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
-    if counts.desired == 0:
+def _refused(facts: Facts, reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
+    if counts.desired == 0 and facts.deployment is not None:
         message = f"{message}; spec.replicas is 0, so that no pod is left to run all the same"
     return [
         (conditions.ACCEPTED, False, reason, message),

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from . import child, errors, extract, names, takeover
+from . import contained, errors, extract, names, takeover
 from .actions import Action, Apply, Chain, Delete, Foreign, Manifest, SetReplicas, child_key
 from .api import kinds
 from .cluster import Cluster
@@ -36,7 +36,7 @@ class Writes:
     store: Store
     namespace: str
     overruled: bool = False
-    """Whether the last chain's last apply was taken, but something else was stored: a policy changes what we write."""
+    """Whether an apply of the last chain was taken, but something else was stored: a policy changes what we write."""
 
     async def run(self, chain: Chain) -> None:
         """Carry out a chain up to its end or its first failure.
@@ -75,7 +75,7 @@ class Writes:
             raise StaleChildError(str(error)) from error
         kind = kinds.BY_NAME[manifest["kind"]]
         self.store.put(extract.entry(kind, live))
-        self.overruled = not child.is_as_wanted(manifest, live)
+        self.overruled |= not contained.contains(live, manifest)
         logger.info("%s/%s: applied %s", manifest["metadata"]["namespace"], manifest["metadata"]["name"], kind.name)
 
     async def _apply_after_takeover(

@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gptservice_runtime import contract
+from gptservice_runtime import contract, selection
 
 _CONFIGURATION = "config.json"
 _WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth"})
 _SINGLE_FILE = ".gguf"
-_INDEX = ".index.json"
 
 
 class ModelError(Exception):
@@ -130,7 +129,7 @@ def _refuse_escape(path: Path, root: Path) -> None:
 
 
 def _refuse_missing_shards(folder: Path, names: set[str]) -> None:
-    for index in sorted(name for name in names if name.endswith(_INDEX)):
+    for index in (name for name in selection.needed(names) if name.endswith(selection.INDEX)):
         try:
             shards = set(json.loads((folder / index).read_bytes())["weight_map"].values())
         except (ValueError, KeyError, TypeError, AttributeError) as error:

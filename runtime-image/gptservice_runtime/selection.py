@@ -13,6 +13,8 @@ _OTHER_FORMATS = frozenset({"coreml", "flax", "gguf", "metal", "onnx", "openvino
 """Folders with the same model for other engines."""
 _MODULE = re.compile(r"\d+_")
 """Folders of sentence-transformers' modules; vLLM leaves one without weights out, and says so in its log alone."""
+INDEX = ".index.json"
+"""End of the names of files that tell which weights are in which shard."""
 _CONSOLIDATED = "consolidated"
 """Mistral's second copy of the weights in one piece, beside those that ``config.json`` speaks of."""
 
@@ -22,7 +24,8 @@ def needed(names: Iterable[str]) -> list[str]:
     visible = [path for name in names if not _is_hidden(path := PurePosixPath(name))]
     folders = {path.parent for path in visible if len(path.parts) == 1 or _MODULE.match(path.parts[0])}
     weights = [path for folder in folders for path in _weights([path for path in visible if path.parent == folder])]
-    return sorted(str(path) for path in [*weights, *filter(_is_other, visible)])
+    others = [path for path in visible if _is_other(path) and _is_of_these(path, weights)]
+    return sorted(str(path) for path in [*weights, *others])
 
 
 def _is_hidden(path: PurePosixPath) -> bool:
@@ -31,6 +34,15 @@ def _is_hidden(path: PurePosixPath) -> bool:
 
 def _is_other(path: PurePosixPath) -> bool:
     return path.suffix in _OTHER_SUFFIXES and path.parts[0] not in _OTHER_FORMATS
+
+
+def _is_of_these(path: PurePosixPath, weights: list[PurePosixPath]) -> bool:
+    """Whether it is no index, or the one of weights that are taken: of the others it names files that are not there."""
+    if not path.name.endswith(INDEX):
+        return True
+    whole = PurePosixPath(path.name.removesuffix(INDEX))
+    beside = [weight for weight in weights if weight.parent == path.parent]
+    return any(weight.suffix == whole.suffix and weight.name.startswith(whole.stem) for weight in beside)
 
 
 def _weights(paths: list[PurePosixPath]) -> list[PurePosixPath]:

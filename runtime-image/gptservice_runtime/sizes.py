@@ -3,6 +3,7 @@
 Imports nothing but the standard library, so that it fits any version of the engine's libraries.
 """
 
+import asyncio
 from collections.abc import Iterable
 
 from gptservice_runtime import asgi
@@ -33,6 +34,10 @@ class SizeLimit:
             await _Bounded(receive, send).run(self._app, scope)
 
 
+BODY_SECONDS = 60.0
+"""For the whole body: a client that sends none would keep one of the places that maxInflightRequests gives."""
+
+
 class _Bounded:
     """One request whose body has no announced size, or an honest one."""
 
@@ -40,26 +45,35 @@ class _Bounded:
         self._receive, self._send = receive, send
         self._left = MAX_BODY_BYTES
         self._answered = False
+        self._whole = self._late = False
+        self._deadline = asyncio.get_running_loop().time() + BODY_SECONDS
 
     async def run(self, app: asgi.Application, scope: asgi.Message) -> None:
         try:
             await app(scope, self._take, self._answer)
         except Exception:
-            if self._left >= 0:
+            if self._left >= 0 and not self._late:
                 raise
-        if self._left < 0 and not self._answered:
-            await asgi.refuse(self._send, _TOO_LARGE)
+        if (self._left < 0 or self._late) and not self._answered:
+            await asgi.refuse(self._send, _TOO_LATE if self._late else _TOO_LARGE)
 
     async def _take(self) -> asgi.Message:
-        if self._left < 0:
+        if self._left < 0 or self._late:
             return {"type": "http.disconnect"}
-        message = await self._receive()
+        try:
+            # After the body comes nothing but the client's leaving, which is waited for as long as the answer takes.
+            async with asyncio.timeout_at(None if self._whole else self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            self._late = True
+            return {"type": "http.disconnect"}
         self._left -= len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
         return message if self._left >= 0 else {"type": "http.disconnect"}
 
     async def _answer(self, message: asgi.Message) -> None:
         # What the application makes of a body that broke off is not the reason.
-        if self._left >= 0 or self._answered:
+        if (self._left >= 0 and not self._late) or self._answered:
             self._answered = True
             await self._send(message)
 
@@ -87,5 +101,12 @@ _LONG_HEAD = asgi.Refusal(
     message=f"The request's address and headers are longer than {MAX_HEAD_BYTES // 1024} KiB.",
     kind="invalid_request_error",
     code="request_header_too_large",
+    headers=(asgi.CLOSE,),
+)
+_TOO_LATE = asgi.Refusal(
+    status=408,
+    message=f"The request's body did not arrive within {BODY_SECONDS:.0f} s.",
+    kind="invalid_request_error",
+    code="request_timeout",
     headers=(asgi.CLOSE,),
 )

@@ -5,6 +5,7 @@ Imports nothing but the standard library, so that it fits any version of the eng
 
 import hashlib
 import logging
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ _KUBELETS_CURRENT = "..data"
 """Link by which the kubelet changes a mounted directory at one stroke: all files are read from where it leads to."""
 LEAST_VERSION = ssl.TLSVersion.TLSv1_2
 _HANDSHAKE_TURNS = 4
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class UnusableCertificateError(Exception):
@@ -55,7 +57,7 @@ def usable(directories: Directories) -> ssl.SSLContext:
     except FileNotFoundError as error:
         missing = Path(error.filename or files.certificate)
         raise UnusableCertificateError(f"there is no {missing.name} in {missing.parent}: {_remedy(missing)}") from error
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise UnusableCertificateError(_unusable(directories, error)) from error
 
 
@@ -87,12 +89,22 @@ def _context(files: _Files) -> ssl.SSLContext:
         file.read_bytes()  # OpenSSL does not say which one it misses.
     # An empty password: a key that needs another one must not ask for it at a terminal.
     context.load_cert_chain(files.certificate, files.key, password="")
-    _shake_hands(context, files.certificate.read_text())
+    _shake_hands(context, _certificates(files.certificate))
     if files.client_ca is not None:
-        context.load_verify_locations(cadata=files.client_ca.read_text())
+        context.load_verify_locations(cadata=_certificates(files.client_ca))
+        if not context.get_ca_certs():
+            raise ssl.SSLError(f"no certificate in {files.client_ca.name} is one of a CA")
         context.verify_mode = ssl.CERT_REQUIRED
     forbid_tickets(context)
     return context
+
+
+def _certificates(file: Path) -> str:
+    """The certificates in a PEM file, without the comments between them, which may be in any encoding."""
+    found = _CERTIFICATE.findall(file.read_bytes())
+    if not found:
+        raise ssl.SSLError(f"there is no certificate in {file.name}")
+    return b"\n".join(found).decode("ascii")
 
 
 def forbid_tickets(context: ssl.SSLContext) -> None:
@@ -121,8 +133,9 @@ def _shake_hands(server: ssl.SSLContext, certificate: str) -> None:
         raise ssl.SSLError("no handshake comes about with it")
 
 
-def _unusable(directories: Directories, error: OSError) -> str:
-    detail = getattr(error, "verify_message", "") or getattr(error, "reason", "") or error.strerror or str(error)
+def _unusable(directories: Directories, error: Exception) -> str:
+    told = (getattr(error, name, "") for name in ("verify_message", "reason", "strerror"))
+    detail = next(filter(None, told), str(error))
     places = ", ".join(str(each) for each in (directories.certificate, directories.client_ca) if each is not None)
     return f"the certificates in {places} cannot be used ({detail}): put valid ones, in PEM, into the Secret"
 

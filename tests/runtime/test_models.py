@@ -84,7 +84,7 @@ def test_a_hub_cache_inside_the_claim_is_a_model(tmp_path: Path) -> None:
         pytest.param({"model_gguf": "x"}, "ModelNotFound", "name one of its .gguf files", id="gguf by its folder"),
         pytest.param({"config_json": "{}", "a_bin": ""}, "ModelLoadFailed", "a.bin is empty", id="empty weights"),
         pytest.param(
-            {"config_json": "{}", "model_bin": "x", "w_index_json": "[]"}, "ModelLoadFailed", "no weight index",
+            {"config_json": "{}", "model_bin": "x", "model_bin_index_json": "[]"}, "ModelLoadFailed", "no weight index",
             id="broken index",
         ),
     ],

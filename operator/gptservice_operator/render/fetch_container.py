@@ -4,6 +4,7 @@ from typing import Any
 
 from gptservice_runtime import contract
 
+from .container_args import unexpanded
 from .resolved import Resolved
 
 FETCH_CONTAINER = "fetch"
@@ -17,7 +18,7 @@ def render_fetch_container(resolved: Resolved, security: dict[str, Any], env: li
         "image": resolved.image,
         "imagePullPolicy": resolved.image_pull_policy,
         "command": [contract.COMMAND],
-        "args": _args(resolved),
+        "args": unexpanded(_args(resolved)),
         "env": [*env, *_endpoint(resolved)],
         # An init container costs the greater of its own and the others' requests, so this is free; and a namespace
         # whose LimitRange lets the engine pass lets this pass too.

@@ -6,6 +6,7 @@ from gptservice_operator import names
 from gptservice_runtime import contract
 
 from . import tls
+from .container_args import unexpanded
 from .fetch_container import render_fetch_container, source_mount, source_volumes
 from .resolved import Resolved
 
@@ -67,7 +68,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "image": resolved.image,
         "imagePullPolicy": resolved.image_pull_policy,
         "command": [contract.COMMAND],
-        "args": serve_args(resolved),
+        "args": unexpanded(serve_args(resolved)),
         **({"env": env} if (env := _env(resolved)) else {}),
         "ports": [
             {"name": resolved.scheme, "containerPort": contract.ENGINE_PORT, "protocol": "TCP"},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import huggingface_hub
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.hf_api import RepoSibling
 
 from gptservice_runtime import contract, models, selection
@@ -19,6 +19,9 @@ _COMMIT = re.compile("[0-9a-f]{40}")
 _SHA256 = re.compile("[0-9a-f]{64}")
 _DEFAULT_REVISION = "main"
 _LIBRARY = "gptservice-runtime"
+_DEEPEST = 16
+_LONGEST_NAME = 200
+"""Bytes of one part of a path: file systems take 255, and a partial file has a longer name."""
 
 # They log every request at the level INFO.
 for _noisy in ("httpx", "httpx2"):
@@ -100,13 +103,15 @@ class HuggingFaceHub:
                 repository.name, revision=repository.revision, files_metadata=True, timeout=self._timeout
             )
             siblings = {sibling.rfilename: sibling for sibling in info.siblings or ()}
-            names = selection.needed(name for name in siblings if _is_inside(name))
-            commit = info.sha or repository.revision
+            names = selection.needed(name for name in siblings if _is_usable(name))
+            commit = _commit(repository, info.sha, what)
             files = tuple(self._announced(repository, commit, siblings[name]) for name in names)
         except HfHubHTTPError as error:
             raise answers.fault(error.response.status_code, error.response.headers, what, self.token) from None
         except (models.ModelError, retrying.PassingError):
             raise
+        except HFValidationError as error:
+            raise models.ModelError(contract.REASON_INVALID_SPEC, f"{what}: no hub has such a name: {error}") from None
         except Exception as error:
             # The HTTP library under huggingface_hub, and so the type of an error, changes with its versions.
             raise retrying.PassingError(
@@ -116,7 +121,7 @@ class HuggingFaceHub:
 
     def _announced(self, repository: Repository, commit: str, sibling: RepoSibling) -> RemoteFile:
         """Mirrors leave the sizes out of the list; every hub has them in the answer to a HEAD of the file."""
-        if sibling.size is not None and (sibling.lfs is not None or sibling.blob_id is not None):
+        if isinstance(sibling.size, int) and (sibling.lfs is not None or sibling.blob_id is not None):
             sha256 = sibling.lfs.sha256 if sibling.lfs is not None else None
             git_sha1 = sibling.blob_id if sha256 is None else None
             return RemoteFile(path=sibling.rfilename, size=sibling.size, sha256=sha256, git_sha1=git_sha1)
@@ -135,9 +140,28 @@ class HuggingFaceHub:
         )
 
 
-def _is_inside(name: str) -> bool:
+def _is_usable(name: str) -> bool:
+    """Whether a name leads to one place inside the folder, and is one line of the digest."""
     path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\0" not in name
+    inside = not path.is_absolute() and ".." not in path.parts and str(path) == name
+    return inside and name.isprintable() and len(path.parts) <= _DEEPEST and all(map(_is_short, path.parts))
+
+
+def _is_short(part: str) -> bool:
+    return len(part.encode()) <= _LONGEST_NAME
+
+
+def _commit(repository: Repository, answered: object, what: str) -> str:
+    """The commit that the hub names: a folder of the cache is called so, and a pinned one can be no other."""
+    commit = answered if isinstance(answered, str) else ""
+    if repository.is_pinned and commit in ("", repository.revision):
+        return repository.revision
+    if _COMMIT.fullmatch(commit) is None or repository.is_pinned:
+        raise models.ModelError(
+            contract.REASON_MODEL_NOT_FOUND,
+            f"{what}: the hub answers with {answered!r}, which is not the commit asked for",
+        )
+    return commit
 
 
 def _servable(files: tuple[RemoteFile, ...], names: list[str], what: str) -> tuple[RemoteFile, ...]:

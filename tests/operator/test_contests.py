@@ -124,3 +124,15 @@ class TestPasses:
             world.see(lost=kind)
             assert kind in await world.run_pass()
         assert world.condition("Accepted")["reason"] == "Accepted"
+
+    async def test_a_service_that_somebody_starts_again_and_again_is_stopped_now_and_then(self) -> None:
+        world = await settled()
+        world.edit_spec(replicas=0)
+        await world.settle()
+        stops = 0
+        for _ in range(25):
+            world.cluster.edit("Deployment", "chat")["spec"]["replicas"] = 1
+            world.see()
+            stops += any(kind.startswith("Deployment") for kind in await world.run_pass())
+        assert stops <= contests.MOST_REPAIRS
+        assert "Deployment chat is contested" in world.condition("Accepted")["message"]

@@ -18,6 +18,14 @@ SMALL = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer.m
             ["a-1-of-2.safetensors", "a-2-of-2.safetensors", "a.safetensors.index.json"],
             id="shards, not the consolidated copy",
         ),
+        pytest.param(
+            [
+                *("m-1-of-1.safetensors", "m.safetensors.index.json", "consolidated.safetensors.index.json"),
+                *("pytorch_model-1-of-1.bin", "pytorch_model.bin.index.json", "tf_model.h5.index.json"),
+            ],
+            ["m-1-of-1.safetensors", "m.safetensors.index.json"],
+            id="the index of what is taken, and no other",
+        ),
         pytest.param(["consolidated.safetensors"], ["consolidated.safetensors"], id="a consolidated file alone"),
         pytest.param(
             ["model.safetensors", "original/params.json", "original/consolidated.00.pth", "onnx/model.onnx"],

@@ -1,5 +1,6 @@
 """Requests that are too large, announced or not, and those that are not."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -96,6 +97,44 @@ async def test_a_long_head_is_refused(monkeypatch: pytest.MonkeyPatch, scope: di
 
     await sizes.SizeLimit(Reader())({"type": "http", **scope}, receive, send)
     assert sent[0]["status"] == expected
+
+
+async def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "BODY_SECONDS", 0.05)
+    sent: list[asgi.Message] = []
+
+    async def send(message: asgi.Message) -> None:
+        sent.append(message)
+
+    async def receive() -> asgi.Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    await sizes.SizeLimit(Reader())({"type": "http"}, receive, send)
+    assert [message.get("status") for message in sent] == [408, None]
+
+
+async def test_after_the_body_a_client_may_take_any_time_to_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "BODY_SECONDS", 0.05)
+    gone = asyncio.Event()
+    messages = [{"type": "http.request", "body": b"1", "more_body": False}]
+
+    async def receive() -> asgi.Message:
+        if messages:
+            return messages.pop()
+        await gone.wait()
+        return {"type": "http.disconnect", "by": "the client"}
+
+    async def inner(scope: Any, receive: asgi.Receive, send: asgi.Send) -> None:
+        await receive()
+        asyncio.get_running_loop().call_later(0.2, gone.set)
+        assert (await receive())["by"] == "the client"
+
+    async def send(message: asgi.Message) -> None:
+        assert message["type"] != "http.response.start" or message["status"] != 408
+
+    await sizes.SizeLimit(inner)({"type": "http"}, receive, send)
+    assert gone.is_set()
 
 
 async def test_an_application_s_own_failure_is_not_hidden() -> None:

@@ -110,7 +110,28 @@ def test_what_no_client_would_take_is_refused(
     assert "PRIVATE KEY" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "there is no ca.crt"), (b"nonsense", "cannot be used")])
+@pytest.mark.parametrize("comment", ["# friendlyName: Zürich\n".encode(), "# Zürich\n".encode("latin-1")])
+def test_comments_between_certificates_are_no_business_of_ours(
+    mutual: Directories, authority: Authority, pair: KeyPair, comment: bytes
+) -> None:
+    assert mutual.client_ca is not None
+    certificate = comment + pair.certificate.read_bytes()
+    mount(mutual.certificate, tls_crt=certificate, tls_key=pair.key.read_bytes())
+    mount(mutual.client_ca, ca_crt=comment + authority.certificate.read_bytes() + comment)
+    assert tls.usable(mutual).get_ca_certs()
+
+
+def test_a_client_ca_that_is_nobody_s_ca_is_refused(mutual: Directories, pair: KeyPair) -> None:
+    assert mutual.client_ca is not None
+    mount(mutual.client_ca, ca_crt=pair.certificate.read_bytes())
+    with pytest.raises(UnusableCertificateError, match="is one of a CA"):
+        tls.usable(mutual)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "there is no ca.crt"), (b"nonsense", "cannot be used"), (b"", "no certificate in ca.crt")],
+)
 def test_so_is_a_client_ca_that_is_none(mutual: Directories, content: bytes | None, said: str) -> None:
     assert mutual.client_ca is not None
     mount(mutual.client_ca, **({} if content is None else {"ca_crt": content}))

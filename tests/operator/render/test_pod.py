@@ -292,3 +292,17 @@ class TestScheduling:
         spec = template_spec({"scheduling": scheduling})
         for field in set(scheduling) - {"topologySpreadConstraints"}:
             assert spec[field] == scheduling[field], field
+
+
+def test_nothing_that_looks_like_a_variable_is_replaced_on_the_way() -> None:
+    """What was checked is what the engine gets: of ``$(X)`` Kubernetes would make the value of X, of ``$$`` a ``$``."""
+    spec = {
+        "model": "pvc://models/a$(X)b",
+        "servedModelNames": ["$(X)"],
+        "engine": {"args": ["--chat-template", "$(X) a$$b"], "env": [{"name": "X", "value": "--middleware=x"}]},
+    }
+    template = pod.render_pod_template(builders.resolved(spec))
+    (fetch,), (engine,) = template["spec"]["initContainers"], template["spec"]["containers"]
+    assert "pvc://models/a$$(X)b" in fetch["args"]
+    assert engine["args"][-2:] == ["--chat-template", "$$(X) a$$$$b"]
+    assert "$$(X)" in engine["args"]

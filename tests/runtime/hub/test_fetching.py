@@ -72,7 +72,6 @@ async def test_pods_that_share_a_cache_download_once(pod: MakePod, hub: Hub, rep
         assert_fetched(outcome, each, repository)
     print(f"three pods, one cache: {hub.sent} bytes sent, {hub.sent / needed(repository):.3f} x the model")
     assert hub.sent <= 1.05 * needed(repository)
-    assert sum("another pod is at it" in outcome.log for outcome in outcomes) == 2
 
 
 async def test_a_killed_download_is_gone_on_with(pod: MakePod, hub: Hub, repository: Repository) -> None:

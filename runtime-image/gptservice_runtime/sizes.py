@@ -6,14 +6,14 @@ Imports nothing but the standard library, so that it fits any version of the eng
 import asyncio
 from collections.abc import Iterable
 
-from gptservice_runtime import asgi
+from gptservice_runtime import asgi, head_limit
 
 MAX_BODY_BYTES = 128 * 1024 * 1024
 """More than any prompt with its images and sounds; some of them at a time fit into the memory of the smallest pod."""
 
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of the address and all headers. uvicorn bounds them with one of its two parsers only, and takes the other one."""
+"""Of the address and all headers; see head_limit for those that do not end."""
 
 
 class SizeLimit:
@@ -21,6 +21,7 @@ class SizeLimit:
 
     def __init__(self, app: asgi.Application) -> None:
         self._app = app
+        head_limit.install(MAX_HEAD_BYTES)
 
     async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
         """One request."""

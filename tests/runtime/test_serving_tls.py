@@ -21,7 +21,11 @@ from tests.runtime.mounted import mount, mount_pair
 from tests.runtime.test_key_check import DEMANDED, KEY, put
 from tests.runtime.test_scraping import scrape
 
-pytestmark = [pytest.mark.wiring, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.wiring,
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 TLS = [contract.TLS_FLAG]
 MUTUAL = [contract.TLS_FLAG, contract.REQUIRE_CLIENT_CERTIFICATE_FLAG]

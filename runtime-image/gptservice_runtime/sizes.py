@@ -14,6 +14,8 @@ MAX_BODY_BYTES = 128 * 1024 * 1024
 
 MAX_HEAD_BYTES = 64 * 1024
 """Of the address and all headers; see head_limit for those that do not end."""
+BODY_SECONDS = 60.0
+"""For the whole body: a client that sends none would keep one of the places that maxInflightRequests gives."""
 
 
 class SizeLimit:
@@ -35,46 +37,46 @@ class SizeLimit:
             await _Bounded(receive, send).run(self._app, scope)
 
 
-BODY_SECONDS = 60.0
-"""For the whole body: a client that sends none would keep one of the places that maxInflightRequests gives."""
-
-
 class _Bounded:
     """One request whose body has no announced size, or an honest one."""
 
     def __init__(self, receive: asgi.Receive, send: asgi.Send) -> None:
         self._receive, self._send = receive, send
         self._left = MAX_BODY_BYTES
-        self._answered = False
-        self._whole = self._late = False
         self._deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+        self._whole = False
+        self._answered = False
+        self._refusal: asgi.Refusal | None = None
 
     async def run(self, app: asgi.Application, scope: asgi.Message) -> None:
         try:
             await app(scope, self._take, self._answer)
         except Exception:
-            if self._left >= 0 and not self._late:
+            if self._refusal is None:
                 raise
-        if (self._left < 0 or self._late) and not self._answered:
-            await asgi.refuse(self._send, _TOO_LATE if self._late else _TOO_LARGE)
+        if self._refusal is not None and not self._answered:
+            await asgi.refuse(self._send, self._refusal)
 
     async def _take(self) -> asgi.Message:
-        if self._left < 0 or self._late:
-            return {"type": "http.disconnect"}
+        if self._refusal is not None:
+            return _GONE
         try:
             # After the body comes nothing but the client's leaving, which is waited for as long as the answer takes.
             async with asyncio.timeout_at(None if self._whole else self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            self._late = True
-            return {"type": "http.disconnect"}
+            self._refusal = _TOO_LATE
+            return _GONE
         self._left -= len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
-        return message if self._left >= 0 else {"type": "http.disconnect"}
+        if self._left < 0:
+            self._refusal = _TOO_LARGE
+            return _GONE
+        return message
 
     async def _answer(self, message: asgi.Message) -> None:
         # What the application makes of a body that broke off is not the reason.
-        if (self._left >= 0 and not self._late) or self._answered:
+        if self._refusal is None or self._answered:
             self._answered = True
             await self._send(message)
 
@@ -90,24 +92,18 @@ def _announced(headers: Iterable[asgi.Header]) -> int:
     return max((int(value) for value in values if value.isdigit()), default=0)
 
 
-_TOO_LARGE = asgi.Refusal(
-    status=413,
-    message=f"The request's body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB.",
-    kind="invalid_request_error",
-    code="request_too_large",
-    headers=(asgi.CLOSE,),
+def _refusal(status: int, code: str, message: str) -> asgi.Refusal:
+    """What is left of the request has not been read, so that the connection cannot be used again."""
+    return asgi.Refusal(status=status, message=message, kind="invalid_request_error", code=code, headers=(asgi.CLOSE,))
+
+
+_GONE: asgi.Message = {"type": "http.disconnect"}
+_TOO_LARGE = _refusal(
+    413, "request_too_large", f"The request's body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB."
 )
-_LONG_HEAD = asgi.Refusal(
-    status=431,
-    message=f"The request's address and headers are longer than {MAX_HEAD_BYTES // 1024} KiB.",
-    kind="invalid_request_error",
-    code="request_header_too_large",
-    headers=(asgi.CLOSE,),
+_LONG_HEAD = _refusal(
+    431,
+    "request_header_too_large",
+    f"The request's address and headers are longer than {MAX_HEAD_BYTES // 1024} KiB.",
 )
-_TOO_LATE = asgi.Refusal(
-    status=408,
-    message=f"The request's body did not arrive within {BODY_SECONDS:.0f} s.",
-    kind="invalid_request_error",
-    code="request_timeout",
-    headers=(asgi.CLOSE,),
-)
+_TOO_LATE = _refusal(408, "request_timeout", f"The request's body did not arrive within {BODY_SECONDS:.0f} s.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import child, companions, names, parse, replicas, resolve, revisions
+from . import added_containers, child, companions, names, parse, replicas, resolve, revisions
 from .actions import Chain, ChildKey, Delete, Manifest
 from .api import kinds
 from .api.body import entries, section
@@ -72,19 +72,20 @@ def decide(
     fresh = controller_revision.render_data(resolved)
     data = current.data if current is not None else _recovered(resolved, fresh, snapshot) or fresh
     decided = judge(_case(snapshot, resolved, known, data), now)
+    manifests = _manifests(resolved, data, known, decided)
     return Decision(
         resolved=resolved,
         stop=stop,
-        desired=(*_manifests(resolved, data, known, decided), *_unmarked(resolved, known)),
-        expired=tuple(
-            Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
-            for one in revisions.expired(known, _referred(resolved, snapshot, known))
-        ),
+        desired=(*manifests, *_unmarked(resolved, known)),
+        expired=tuple(_expired(known, _referred(resolved, snapshot, known))),
         revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
         effective=(decided.back_to.data if decided.back_to is not None else data)["effective"],
         fate=decided,
         in_use=_in_use(resolved, _stable(snapshot, known)),
-        warnings=_warnings(snapshot, current, fresh["template"], data["template"]),
+        warnings=(
+            *_warnings(snapshot, current, fresh["template"], data["template"]),
+            *_in_the_way(manifests, _deployment(snapshot)),
+        ),
     )
 
 
@@ -101,6 +102,11 @@ def _manifests(
         marks=decided.marks.annotations,
         runs=decided.back_to.data if decided.back_to is not None else None,
     )
+
+
+def _expired(known: Mapping[str, revisions.Kept], referred: set[str]) -> Iterator[Delete]:
+    for one in revisions.expired(known, referred):
+        yield Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
 
 
 def _unmarked(resolved: Resolved, known: Mapping[str, revisions.Kept]) -> Iterator[Manifest]:
@@ -151,11 +157,15 @@ def _in_use(resolved: Resolved, stable: revisions.Kept | None) -> frozenset[Chil
     return frozenset(keys)
 
 
+def is_to_stop(service: Mapping[str, Any]) -> bool:
+    """Return whether nothing is to run. A spec that is refused may hold anything; only a count of 0 says so."""
+    asked = section(service, "spec").get("replicas")
+    return asked is not False and asked == 0
+
+
 def _stop(snapshot: Snapshot) -> Chain:
-    """A spec that is refused may hold anything; only a count of 0 says that nothing is to run."""
     live = _deployment(snapshot)
-    asked = section(snapshot.service, "spec").get("replicas")
-    if live is None or isinstance(asked, bool) or asked != 0:
+    if live is None or not is_to_stop(snapshot.service):
         return ()
     return replicas.stop(names.deployment(snapshot.service["metadata"]["name"]), live)
 
@@ -201,6 +211,11 @@ def _referred(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisi
     stable = section(snapshot.service, "status").get("stableRevision")
     keys = {key for template in templates if (key := revisions.key_of_template(template)) is not None}
     return {resolved.origin.key, *keys, *(one.key for one in known.values() if one.name == stable)}
+
+
+def _in_the_way(manifests: list[Manifest], live: Observed | None) -> Iterator[str]:
+    ours = next(manifest for manifest in manifests if manifest["kind"] == kinds.DEPLOYMENT.name)
+    return added_containers.warnings(ours, live.body if live is not None else None)
 
 
 def _warnings(

@@ -6,26 +6,23 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status, wording
-from .api import conditions, kinds
+from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status
+from .api import kinds
 from .api.body import Body, section
-from .causes import Cause
 from .cluster import Cluster
 from .config import Config
 from .contests import Contests
 from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
+from .failures import cause_of, raise_unless_settled
 from .recorder import Recorder
 from .render.resolved import Resolved
 from .skew import Skew
 from .store import Snapshot, Store
-from .writes import ChildDeletingError, ChildRejectedError, NameTakenError, StaleChildError, Writes
+from .writes import Writes
 
 logger = logging.getLogger(__name__)
-
-MAX_API_MESSAGE = 1024
-"""What of the API server's words goes into a condition, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class Reconciler:
             failures += await self._write_children(key, decision, decision.resolved, view, now)
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
         left = await self._write_status(key, snapshot, decision, failures, stuck, now)
-        _raise_unless_settled(failures)
+        raise_unless_settled(failures)
         waits = (stuck.again, left, decision.fate.again, self.contests.again(key, now))
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
@@ -80,10 +77,10 @@ class Reconciler:
         decision = decide.decide(snapshot, self.config, now, self.discovery.served)
         resolved = decision.resolved
         if not isinstance(resolved, Resolved):
-            return decision, None
+            return await self._look_for_what_to_stop(snapshot, decision, now), None
         desired = [actions.child_key(manifest) for manifest in decision.desired]
         also = _autoscaler_out_of_sight(resolved, snapshot)
-        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved, also)
+        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, snapshot.service, also)
         found = view.observed.get(decision.revision)
         if found is not None and decision.revision not in snapshot.children:
             # There after all, but the watches do not show it: its label is gone.
@@ -91,6 +88,17 @@ class Reconciler:
             seen = dataclasses.replace(snapshot, children=children)
             decision = decide.decide(seen, self.config, now, self.discovery.served)
         return decision, view
+
+    async def _look_for_what_to_stop(self, snapshot: Snapshot, refused: Decision, now: datetime.datetime) -> Decision:
+        """Decide again with a Deployment that no watch shows: a service that is to stop may have lost its label."""
+        key = (kinds.DEPLOYMENT.name, names.deployment(snapshot.service["metadata"]["name"]))
+        if not decide.is_to_stop(snapshot.service) or key in snapshot.children:
+            return refused
+        view = await observe.complete(self.cluster, self.store, [], snapshot.children, snapshot.service, [key])
+        if key not in view.observed:
+            return refused
+        seen = dataclasses.replace(snapshot, children=view.observed)
+        return decide.decide(seen, self.config, now, self.discovery.served)
 
     async def _stop(self, key: Key, decision: Decision, now: datetime.datetime) -> list[errors.OperatorError]:
         """Whoever starts a stopped Deployment again and again is in contest for it, too."""
@@ -195,7 +203,7 @@ class Reconciler:
         facts = status.Facts(
             service=begun.service,
             resolved=decision.resolved,
-            failure=_cause(failures),
+            failure=cause_of(failures),
             deployment=deployment,
             hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
@@ -269,29 +277,3 @@ def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> Body | None:
     """Return the live child of that name if it is ours."""
     child = snapshot.children.get((kind.name, name))
     return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
-
-
-def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:
-    """Return the gravest failure as a condition's reason: while one lasts, the service is not what its spec says."""
-    told = [error for error in failures if not isinstance(error, StaleChildError)]
-    for error in sorted(told, key=lambda error: isinstance(error, errors.Transient)):
-        text = wording.bounded(wording.settled(str(error)), MAX_API_MESSAGE)
-        if isinstance(error, NameTakenError):
-            return Cause(conditions.NAME_CONFLICT, conditions.NAME_CONFLICT.message(text))
-        if isinstance(error, ChildRejectedError):
-            return Cause(conditions.CHILD_REJECTED, conditions.CHILD_REJECTED.message(f"the API server refused {text}"))
-        if isinstance(error, errors.Invalid):
-            return Cause(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(f"the API server refused {text}"))
-        if isinstance(error, ChildDeletingError):
-            return Cause(conditions.CHILD_DELETING, conditions.CHILD_DELETING.message(text))
-        if isinstance(error, errors.Waiting):
-            reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in text else conditions.FORBIDDEN
-            return Cause(reason, reason.message(text))
-        return Cause(conditions.APPLY_FAILED, conditions.APPLY_FAILED.message(text))
-    return None
-
-
-def _raise_unless_settled(failures: Sequence[errors.OperatorError]) -> None:
-    """Have the pass retried for what it could not do. A transient failure first: it may end soonest."""
-    for error in sorted(failures, key=lambda error: not isinstance(error, errors.Transient)):
-        raise error

@@ -39,7 +39,7 @@ PODS_STARTING = Reason("PodsStarting")
 MODEL_LOADING = Reason("ModelLoading")
 NAME_CONFLICT = Reason(
     "NameConflict",
-    "Rename or delete that object, or choose another name for the service; it is not touched",
+    "Rename or delete what is named, or choose another name for the service; it is not touched",
     True,
 )
 CHILD_REJECTED = Reason(

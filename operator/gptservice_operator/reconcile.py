@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status
 from .api import kinds
 from .api.body import Body, section
+from .census import Census
 from .cluster import Cluster
 from .config import Config
 from .contests import Contests
@@ -44,6 +45,8 @@ class Reconciler:
     """Which optional kinds the cluster has."""
     recorder: Recorder = field(default_factory=Recorder)
     """Tells people by Events what changed."""
+    census: Census = field(default_factory=Census)
+    """Counts services by state, and how long they take."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -59,8 +62,10 @@ class Reconciler:
             self.mounts.forget(key)
             self.contests.forget(key)
             self.recorder.forget(key)
+            self.census.forget(key)
             return None
         now = self.now()
+        self.census.see(snapshot.service, now)
         decision, view = await self._look(snapshot, now)
         failures = await self._stop(key, decision, now)
         stuck = events.Found()
@@ -200,24 +205,14 @@ class Reconciler:
         deployment = _deployment(latest)
         if not failures and deployment is not None and _is_told_already(begun.service, deployment):
             return None
-        facts = status.Facts(
-            service=begun.service,
-            resolved=decision.resolved,
-            failure=cause_of(failures),
-            deployment=deployment,
-            hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
-            pods=latest.pods,
-            warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
-            missing={uid: secret.message for uid, secret in stuck.missing.items()},
-            effective=decision.effective,
-            rollout=decision.fate.cause,
-        )
+        facts = self._facts(key, begun, latest, decision, failures, stuck)
         proof = self._prove(facts, latest, now)
         # What only the former one needed may go as soon as another is stable.
         former = section(begun.service, "status").get("stableRevision")
         again = proof.seconds_left if former in (None, proof.name) else 0.0
         facts = dataclasses.replace(facts, stable_revision=proof.name, calm=proof.calm, settled=proof.settled)
         wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
+        self.census.count(key, wanted)
         if not status.is_news(wanted, begun.service):
             return again
         try:
@@ -227,8 +222,31 @@ class Reconciler:
         entry = extract.entry(kinds.GPT_SERVICE, live)
         if _is_as_it_was(entry.body(), begun.service):
             self.store.put(entry)
+        self.census.told(begun.service, wanted, now)
         await self.recorder.record(self.cluster, begun.service, wanted, now)
         return again
+
+    def _facts(
+        self,
+        key: Key,
+        begun: Snapshot,
+        latest: Snapshot,
+        decision: Decision,
+        failures: Sequence[errors.OperatorError],
+        stuck: events.Found,
+    ) -> status.Facts:
+        return status.Facts(
+            service=begun.service,
+            resolved=decision.resolved,
+            failure=cause_of(failures),
+            deployment=_deployment(latest),
+            hpa=_own_child(latest, kinds.HPA, names.hpa(key[1])),
+            pods=latest.pods,
+            warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
+            missing={uid: secret.message for uid, secret in stuck.missing.items()},
+            effective=decision.effective,
+            rollout=decision.fate.cause,
+        )
 
     def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:
         return stability.prove(

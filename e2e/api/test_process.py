@@ -105,7 +105,7 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
         for entry in entries
         for verb in _verbs(entry.target.verb, entry.code)
     }
-    assert used == granted(kube.get("ClusterRole", RELEASE)) | granted(kube.get("Role", RELEASE, NAMESPACE))
+    assert used == granted(kube.get("ClusterRole", RELEASE)) | granted(kube.get("Role", f"{RELEASE}-lease", NAMESPACE))
 
 
 def listed_events(board: Switchboard, namespace: str) -> list[str]:

@@ -27,6 +27,7 @@ from .login import Tracing
 from .passes import build_queue
 from .queue import Queue
 from .reconcile import Reconciler
+from .scope import Scope
 from .skew import Skew
 from .store import Store
 from .watches import Hooks, watch
@@ -54,8 +55,8 @@ class App:
     filled: bool = False
     working: bool = False
     """Whether this replica runs passes: its store is filled, and it leads."""
-    asked: dict[kinds.Kind, float] = field(default_factory=dict[kinds.Kind, float])
-    """When the watch of each kind was last asked for, in monotonic time."""
+    asked: dict[str, float] = field(default_factory=dict[str, float])
+    """When each watch was last asked for, by its path, in monotonic time."""
 
     def changed(self, kind: kinds.Kind, entry: Entry) -> None:
         """Wake the services that an object's change concerns."""
@@ -97,9 +98,9 @@ class App:
         if kind in kinds.OPTIONAL:
             self.discovery.request()
 
-    def on_asked(self, kind: kinds.Kind) -> None:
-        """Take note that the watch of a kind lives."""
-        self.asked[kind] = time.monotonic()
+    def on_asked(self, path: str) -> None:
+        """Take note that a watch lives."""
+        self.asked[path] = time.monotonic()
 
     async def run(self, started: float) -> None:
         """Fill the store, wait for the Lease, then run passes and resyncs until cancelled.
@@ -107,7 +108,7 @@ class App:
         Raises:
             leader.LostError: another replica leads now.
         """
-        self.asked = dict.fromkeys(kinds.WATCHED, started)
+        self.asked = dict.fromkeys(self.listing.scope.paths(), started)
         async with asyncio.TaskGroup() as group:
             await self._ask_what_is_served()
             group.create_task(self.listing.run())
@@ -138,21 +139,23 @@ class App:
         while True:
             await asyncio.sleep(self.config.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311  # jitter
             await self._ask_what_is_served()
-            for kind in kinds.WATCHED:
+            for kind in self.listing.scope.watched:
                 self.listing.request(kind)
             self.wake_all()
 
     def problems(self) -> list[str]:
         """Return why the process has to be started again."""
         now = time.monotonic()
+        paths = self.listing.scope.paths()
         signs = health.Signs(
             now=now,
-            asked=self.asked,
+            # An optional kind is watched where the API server has it.
+            asked={path: at for path, at in self.asked.items() if self.discovery.has(paths[path])},
             overdue=self.queue.overdue(),
             since_progress=now - self.queue.last_progress,
             longest_pass=self.queue.longest_pass(),
         )
-        return health.problems(signs, {kind for kind in kinds.WATCHED if self.discovery.has(kind)})
+        return health.problems(signs)
 
     def measure(self) -> None:
         """Set the metrics that say how it is at the moment."""
@@ -171,7 +174,8 @@ def build_app(config: Config, cluster: Cluster, election: leader.Election | None
     )
     queue = build_queue(config, reconciler, store, journal)
     app: App
-    listing = Listing(store, cluster, changed=lambda kind, entry: app.changed(kind, entry))
+    scope = Scope(config.namespaces, config.catalogue)
+    listing = Listing(store, cluster, lambda kind, entry: app.changed(kind, entry), scope)
     debug = DebugPages(store, queue, journal, reconciler.contests)
     app = App(config, store, queue, listing, cluster, skew, discovery, debug, election)
     return app
@@ -198,7 +202,8 @@ async def run(config: Config, started: float) -> None:
 
 
 async def _run_tasks(app: App, started: float) -> None:
-    tracing = Tracing(listed=app.on_listed, asked=app.on_asked, on_scan=app.discovery.on_scan)
+    scope = app.listing.scope
+    tracing = Tracing(scope=scope, listed=app.on_listed, asked=app.on_asked, on_scan=app.discovery.on_scan)
     hooks = Hooks(on_event=app.on_event, tracing=tracing)
     tasks = [
         asyncio.create_task(watch(app.config, hooks), name="watches"),

@@ -90,8 +90,10 @@ class Cluster:
             return False
         return any(resource.get("name") == kind.plural for resource in entries(found, "resources"))
 
-    async def list(self, kind: kinds.Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
-        """Yield all objects of a kind in all namespaces, page by page, from one consistent view.
+    async def list(
+        self, kind: kinds.Kind, label_selector: str | None = None, namespace: str | None = None
+    ) -> AsyncIterator[list[Body]]:
+        """Yield all objects of a kind, in one namespace or in all, page by page, from one consistent view.
 
         Raises:
             errors.Transient: also when the view expired half-way; the list must then be begun again.
@@ -100,7 +102,7 @@ class Cluster:
         if label_selector is not None:
             query["labelSelector"] = label_selector
         while True:
-            page = await self._call("GET", kind, kind.path(), query=query, verb="list")
+            page = await self._call("GET", kind, kind.path(namespace), query=query, verb="list")
             if not isinstance(page.get("items"), list):
                 # Never taken for an empty list: everything stored would be dropped.
                 raise errors.Transient(f"list {kind.name}: the reply is a {page.get('kind')!r}, not a list")

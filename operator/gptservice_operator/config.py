@@ -12,6 +12,7 @@ from . import logs
 from .api.words import DNS_LABEL, QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
+_BOOLEANS = {"true": True, "false": False}
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LEAST_LEASE_SECONDS = 3
 """A shorter Lease would be lost to one slow request."""
@@ -31,6 +32,10 @@ class Config:
 
     namespace: str = "gptservice-system"
     """The operator's own namespace: from there the pods' metrics can be reached unless a service names others."""
+    namespaces: tuple[str, ...] = ()
+    """The namespaces that are looked after, separated by commas; all if empty."""
+    catalogue: bool = True
+    """Whether the catalogue of GPTModels is read, which lies in no namespace: ``true`` or ``false``."""
     runtime_image: str
     """Runtime image of pods whose service names none."""
     runtime_image_pull_policy: str = "IfNotPresent"
@@ -89,8 +94,12 @@ def _parse(name: str, text: str) -> object:
             return float(text)
         if kind == int | None:
             return int(text) if text else None
-    except ValueError:
-        wanted = "a whole number" if kind is not float else "a number"
+        if kind is bool:
+            return _BOOLEANS[text.lower()]
+        if kind == tuple[str, ...]:
+            return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    except (ValueError, KeyError):
+        wanted = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
         raise ConfigError(
             f"{PREFIX}{name.upper()}={text!r} is not {wanted}; correct it in the chart's values"
         ) from None
@@ -117,11 +126,20 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
     return config
 
 
-_PATTERNS = (
-    ("namespace", DNS_LABEL, "the name of a namespace"),
-    ("hub_endpoint", r"(https?://[!-~]+)?", "a URL such as https://hub.example.com"),
-)
-
+_QUANTITY = (QUANTITY_PATTERN, "a Kubernetes quantity such as 500m or 8Gi")
+_NAMESPACE = (DNS_LABEL, "the name of a namespace")
+_WORDS: dict[str, tuple[str, str]] = {
+    "namespace": _NAMESPACE,
+    "namespaces": _NAMESPACE,
+    "hub_endpoint": (r"(https?://[!-~]+)?", "a URL such as https://hub.example.com"),
+    "log_level": (f"(?i:{'|'.join(LOG_LEVELS)})", f"one of {', '.join(LOG_LEVELS)}"),
+    "log_format": ("|".join(logs.FORMATS), f"one of {', '.join(logs.FORMATS)}"),
+    "runtime_image_pull_policy": ("|".join(PULL_POLICIES), f"one of {', '.join(PULL_POLICIES)}"),
+    "runtime_cpu": _QUANTITY,
+    "runtime_memory": _QUANTITY,
+    "runtime_cache_size": _QUANTITY,
+}
+"""What a text, or each of several, has to match as a whole, and how that is called."""
 
 _MAY_BE_ZERO = (
     "fs_group",
@@ -137,27 +155,18 @@ def _check_ranges(config: Config) -> None:
     for name in Config.__annotations__:
         value = getattr(config, name)
         least = 0 if name in _MAY_BE_ZERO else 1e-3
-        if isinstance(value, (int, float)) and not least <= value < math.inf:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not least <= value < math.inf:
             raise _unusable(name, value, f"a number from {least:g} on")
     if 0 < config.lease_seconds < LEAST_LEASE_SECONDS:
         raise _unusable("lease_seconds", config.lease_seconds, f"0 or a number from {LEAST_LEASE_SECONDS} on")
 
 
 def _check_words(config: Config) -> None:
-    if config.log_format not in logs.FORMATS:
-        raise _unusable("log_format", config.log_format, f"one of {', '.join(logs.FORMATS)}")
-    if config.log_level.upper() not in LOG_LEVELS:
-        raise _unusable("log_level", config.log_level, f"one of {', '.join(LOG_LEVELS)}")
-    if config.runtime_image_pull_policy not in PULL_POLICIES:
-        raise _unusable(
-            "runtime_image_pull_policy", config.runtime_image_pull_policy, f"one of {', '.join(PULL_POLICIES)}"
-        )
-    for name, pattern, wanted in _PATTERNS:
-        if not re.fullmatch(pattern, getattr(config, name)):
-            raise _unusable(name, getattr(config, name), wanted)
-    for name in ("runtime_cpu", "runtime_memory", "runtime_cache_size"):
-        if not re.match(QUANTITY_PATTERN, getattr(config, name)):
-            raise _unusable(name, getattr(config, name), "a Kubernetes quantity such as 500m or 8Gi")
+    for name, (pattern, wanted) in _WORDS.items():
+        value: str | tuple[str, ...] = getattr(config, name)
+        for word in (value,) if isinstance(value, str) else value:
+            if not re.fullmatch(pattern, word):
+                raise _unusable(name, word, wanted)
 
 
 def _unusable(name: str, value: object, wanted: str) -> ConfigError:

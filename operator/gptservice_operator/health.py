@@ -1,14 +1,12 @@
 """When a process is of no use any more and has to be started again: a pure rule on what moves and what does not."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from .api import kinds
 
 WATCH_SECONDS = 240
 """How long the API server is asked to keep a watch open: a watch that lives is asked for again that often."""
 DEAF_SECONDS = 2 * WATCH_SECONDS
-"""A kind whose watch was not even asked for in so long is not watched any more. The API server's own outage is none:
+"""A watch that was not even asked for in so long is not there any more. The API server's own outage is none:
 then it is asked for in vain, again and again."""
 WAITING_SECONDS = 300.0
 """A pass that has been due for so long, while none ended in as long, means that the queue does not move."""
@@ -21,8 +19,8 @@ class Signs:
     """What a living process shows; all times are monotonic seconds."""
 
     now: float
-    asked: Mapping[kinds.Kind, float]
-    """When the watch of each kind was last asked for; at first the process's start."""
+    asked: Mapping[str, float]
+    """When each watch was last asked for, by its path; at first the process's start."""
     overdue: float = 0.0
     """For how long the pass that is due longest has waited."""
     since_progress: float = 0.0
@@ -31,18 +29,12 @@ class Signs:
     """For how long the oldest of the running passes has run."""
 
 
-def problems(signs: Signs, watched: Collection[kinds.Kind]) -> list[str]:
-    """Return why the process has to be started again; nothing while it lives.
-
-    Args:
-        signs: what it shows.
-        watched: the kinds that have to be watched: optional ones only where the API server has them.
-    """
+def problems(signs: Signs) -> list[str]:
+    """Return why the process has to be started again; nothing while it lives."""
     found: list[str] = []
-    for kind in kinds.WATCHED:
-        silent = signs.now - signs.asked.get(kind, signs.now)
-        if kind in watched and silent > DEAF_SECONDS:
-            found.append(f"the watch of {kind.plural} was last asked for {silent:.0f} s ago")
+    for path, at in signs.asked.items():
+        if (silent := signs.now - at) > DEAF_SECONDS:
+            found.append(f"the watch of {path} was last asked for {silent:.0f} s ago")
     if min(signs.overdue, signs.since_progress) > WAITING_SECONDS:
         found.append(f"a pass has been due for {signs.overdue:.0f} s, and none has ended since")
     if signs.longest_pass > STUCK_SECONDS:

@@ -9,6 +9,7 @@ from . import errors, extract, metrics, names
 from .api import kinds
 from .cluster import Body, Cluster
 from .extract import Entry
+from .scope import Scope
 from .store import Store
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Listing:
     cluster: Cluster
     changed: Callable[[kinds.Kind, Entry], None]
     """Called for each entry that a list brought or took away."""
+    scope: Scope = field(default_factory=Scope)
     _wanted: dict[kinds.Kind, asyncio.Event] = field(
         default_factory=lambda: {kind: asyncio.Event() for kind in kinds.WATCHED}
     )
@@ -42,7 +44,7 @@ class Listing:
 
     async def filled(self) -> None:
         """Return when every kind has been read once; say what is missing while that takes long."""
-        for kind in kinds.WATCHED:
+        for kind in self.scope.watched:
             while not self._read_once[kind].is_set():
                 try:
                     async with asyncio.timeout(WARN_AFTER_SECONDS):
@@ -54,7 +56,7 @@ class Listing:
     async def run(self) -> None:
         """Read kinds when asked, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for kind in kinds.WATCHED:
+            for kind in self.scope.watched:
                 group.create_task(self._serve(kind))
 
     async def _serve(self, kind: kinds.Kind) -> None:
@@ -76,8 +78,9 @@ class Listing:
     async def _pages(self, kind: kinds.Kind, selector: str | None) -> AsyncIterator[list[Body]]:
         """Yield a kind's pages; none where the cluster lacks an optional kind, of which there is no object then."""
         try:
-            async for page in self.cluster.list(kind, selector):
-                yield page
+            for place in self.scope.places(kind):
+                async for page in self.cluster.list(kind, selector, place):
+                    yield page
         except errors.Absent:
             if kind not in kinds.OPTIONAL:
                 raise

@@ -10,23 +10,24 @@ import aiohttp
 import kopf
 
 from .api import kinds
+from .scope import Scope
 
 GONE_SECONDS = 10.0
 """How long the news that a kind is gone is kept from kopf. It ends the process by it, unless it has heard of the CRD's
 deletion by then, upon which it drops the watch; the API server tells the two in any order."""
 
 _SCAN_PATH = "/apis"
-_BY_LIST_PATH: dict[str, kinds.Kind] = {kind.path(): kind for kind in kinds.WATCHED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracing:
     """What is told of the watches' own requests."""
 
+    scope: Scope
     listed: Callable[[kinds.Kind], None]
     """Called when kopf has listed a kind, so that its watch begins."""
-    asked: Callable[[kinds.Kind], None]
-    """Called when a watch of a kind is asked for, whatever the API server will say."""
+    asked: Callable[[str], None]
+    """Called with the path of a watch that is asked for, whatever the API server will say."""
     on_scan: Callable[[], Awaitable[None]]
     """Awaited before kopf looks which kinds there are: at the start, and when a CRD changes."""
 
@@ -60,16 +61,17 @@ def login_traced(tracing: Tracing, **kwargs: Any) -> kopf.AiohttpSession | None:
 
 
 def _trace(tracing: Tracing) -> aiohttp.TraceConfig:
+    by_path = tracing.scope.paths()
+
     async def on_request_start(_session: Any, _context: Any, params: aiohttp.TraceRequestStartParams) -> None:
         if params.url.path == _SCAN_PATH:
             await tracing.on_scan()
-        kind = _BY_LIST_PATH.get(params.url.path)
-        if kind is not None and "watch" in params.url.query:
-            tracing.asked(kind)
+        if params.url.path in by_path and "watch" in params.url.query:
+            tracing.asked(params.url.path)
 
     async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
         query = params.url.query
-        kind = _BY_LIST_PATH.get(params.url.path)
+        kind = by_path.get(params.url.path)
         if kind in kinds.OPTIONAL and params.response.status == HTTPStatus.NOT_FOUND:
             await asyncio.sleep(GONE_SECONDS)
         elif kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():

@@ -74,7 +74,7 @@ def _resolve(
     seen: companions.Seen,
     kept: bool,
 ) -> Resolved:
-    metadata, entry = body["metadata"], _catalogue_entry(spec, models)
+    metadata, entry = body["metadata"], _catalogue_entry(spec, models, config)
     source = _source(spec, entry, config)
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
@@ -208,11 +208,15 @@ def _model_name(spec: v1.GPTServiceSpec) -> str | None:
     return spec.model if bare else None
 
 
-def _catalogue_entry(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> v1.GPTModelSpec | None:
+def _catalogue_entry(
+    spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]], config: Config
+) -> v1.GPTModelSpec | None:
     name = _model_name(spec)
     if name is None:
         return None
     field = "spec.modelRef" if spec.model_ref is not None else "spec.model"
+    if name not in models and not config.catalogue:
+        raise RefusedError(conditions.CATALOGUE_DISABLED, f"{field}: {name!r} would be a GPTModel")
     if name not in models:
         raise RefusedError(conditions.UNKNOWN_MODEL, f"{field}: there is no GPTModel named {name!r}")
     try:

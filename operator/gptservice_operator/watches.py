@@ -37,7 +37,8 @@ async def watch(config: Config, hooks: Hooks) -> None:
         standalone=True,
         # Of no use without peering; kopf would make one from the user's name, which an image's UID has not.
         identity=cast(Any, names.MANAGER),
-        clusterwide=True,
+        clusterwide=not config.namespaces,
+        namespaces=config.namespaces,
     )
 
 
@@ -49,7 +50,7 @@ def build_registry(hooks: Hooks) -> kopf.OperatorRegistry:
         return login_traced(hooks.tracing, **kwargs)
 
     kopf.on.login(registry=registry)(login)
-    for kind in kinds.WATCHED:
+    for kind in hooks.tracing.scope.watched:
         group, _, version = kind.api_version.rpartition("/")
 
         async def on_event(event: Any, kind: kinds.Kind = kind, **_: Any) -> None:
@@ -70,6 +71,8 @@ def build_settings(config: Config) -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=kinds.GROUP, key="unused")
     settings.networking.request_timeout = config.request_timeout_seconds
     settings.networking.connect_timeout = min(10.0, config.request_timeout_seconds)
+    # In some namespaces alone, nothing that lies in none may be read: neither CRDs nor namespaces.
+    settings.scanning.disabled = bool(config.namespaces)
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = WATCH_SECONDS
     settings.process.ultimate_exiting_timeout = 10.0

@@ -20,6 +20,7 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 VALUES: dict[str, dict[str, Any]] = {
     "default": {},
+    "namespaces": {"namespaces": ["team-a", "team-b"], "catalogue": {"enabled": False}},
     "openshift": {
         "fsGroup": None,
         "image": {"repository": "registry.example.com/ai/gptservice-operator", "tag": "0.1.0"},
@@ -35,6 +36,9 @@ VALUES: dict[str, dict[str, Any]] = {
         "tolerations": [{"key": "node-role.kubernetes.io/infra", "operator": "Exists"}],
     },
 }
+
+
+CLUSTER_WIDE = {"gptmodels", "customresourcedefinitions"}
 
 
 def one(manifests: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -86,6 +90,8 @@ def test_the_operator_can_start_from_the_environment_it_is_given(render: Render,
     assert loaded.fs_group == values.get("fsGroup", 65532)
     assert loaded.resync_seconds == values.get("resyncSeconds", 600)
     assert loaded.log_level == values.get("logLevel", "INFO")
+    assert loaded.namespaces == tuple(values.get("namespaces", ()))
+    assert loaded.catalogue is ("namespaces" not in values)
 
 
 def test_a_ten_digit_group_stays_a_whole_number(render: Render) -> None:
@@ -120,6 +126,19 @@ def test_one_of_two_replicas_leads_and_each_knows_its_pod(render: Render) -> Non
     given = environment(manifests)
     assert given["GPTSERVICE_LEASE_SECONDS"] == "15"
     assert (given["GPTSERVICE_POD_NAME"], given["GPTSERVICE_POD_UID"]) == ("metadata.name", "metadata.uid")
+
+
+@pytest.mark.parametrize("catalogue", [True, False])
+def test_in_some_namespaces_the_operator_has_its_rights_there_and_nowhere_else(render: Render, catalogue: bool) -> None:
+    manifests = render({"namespaces": ["team-a", "team-b"], "catalogue": {"enabled": catalogue}})
+    everywhere = [rule for m in manifests if m["kind"] == "ClusterRole" for rule in m["rules"]]
+    reads = {"apiGroups": ["ai.example.com"], "resources": ["gptmodels"], "verbs": ["list", "watch"]}
+    assert everywhere == ([reads] if catalogue else [])
+    rules = {m["metadata"]["namespace"]: m["rules"] for m in manifests if m["kind"] == "Role"}
+    assert set(rules) == {"team-a", "team-b", "gptservice-system"}
+    in_all = one(render(), "ClusterRole")["rules"]
+    assert rules["team-a"] == rules["team-b"] == [r for r in in_all if not CLUSTER_WIDE & set(r["resources"])]
+    assert {m["metadata"]["namespace"] for m in manifests if m["kind"] == "RoleBinding"} == set(rules)
 
 
 def test_the_lease_of_the_election_and_no_other_can_be_changed(render: Render) -> None:

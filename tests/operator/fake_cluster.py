@@ -94,12 +94,12 @@ class FakeCluster:
         self.reads.append((kind.name, namespace, name))
         return copy.deepcopy(self.objects.get((kind.name, namespace, name)))
 
-    async def list(self, kind: Kind, label_selector: str | None = None) -> Pages:
+    async def list(self, kind: Kind, label_selector: str | None = None, namespace: str | None = None) -> Pages:
         self._may_fail("list", kind)
         listed = [
             copy.deepcopy(body)
             for key, body in self.objects.items()
-            if key[0] == kind.name and (label_selector is None or _has_our_label(body))
+            if key[0] == kind.name and namespace in (None, key[1]) and (label_selector is None or _has_our_label(body))
         ]
         middle = len(listed) // 2
         for page in (listed[:middle], listed[middle:]):

@@ -140,9 +140,11 @@ class Lists(FakeCluster):
         super().__init__()
         self.listed: list[tuple[float, str]] = []
 
-    async def list(self, kind: Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
+    async def list(
+        self, kind: Kind, label_selector: str | None = None, namespace: str | None = None
+    ) -> AsyncIterator[list[Body]]:
         self.listed.append((round(virtual_time.now(), 3), kind.name))
-        async for page in super().list(kind, label_selector):
+        async for page in super().list(kind, label_selector, namespace):
             yield page
 
 

@@ -43,6 +43,11 @@ def test_the_image_is_all_that_must_be_set() -> None:
         pytest.param("WORKERS", "4", 4, id="workers"),
         pytest.param("HEALTH_PORT", "0", 0, id="a port switched off"),
         pytest.param("LOG_LEVEL", "debug", "debug", id="a level in lower case"),
+        pytest.param("LOG_FORMAT", "json", "json", id="a format"),
+        pytest.param("NAMESPACES", "team-a, team-b,", ("team-a", "team-b"), id="namespaces"),
+        pytest.param("NAMESPACES", "", (), id="all namespaces"),
+        pytest.param("CATALOGUE", "False", False, id="a switch"),
+        pytest.param("LEASE_SECONDS", "0", 0, id="no election"),
     ],
 )
 def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
@@ -53,6 +58,10 @@ def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
     ("variable", "text"),
     [
         pytest.param("WORKERS", "many", id="no number"),
+        pytest.param("NAMESPACES", "team-a,Team B", id="no namespace"),
+        pytest.param("CATALOGUE", "no", id="neither true nor false"),
+        pytest.param("LEASE_SECONDS", "2", id="a lease that one slow request loses"),
+        pytest.param("LOG_FORMAT", "yaml", id="no format"),
         pytest.param("HUB_ENDPOINT", "hub.example.com", id="no URL"),
         pytest.param("RUNTIME_CACHE_SIZE", "large", id="no size"),
         pytest.param("WORKERS", "1.5", id="no whole number"),

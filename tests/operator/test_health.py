@@ -5,20 +5,18 @@ from dataclasses import replace
 import pytest
 
 from gptservice_operator import health
-from gptservice_operator.api import kinds
 
-ALL = set(kinds.WATCHED)
-LIVING = health.Signs(now=10_000.0, asked=dict.fromkeys(kinds.WATCHED, 9_990.0))
+LIVING = health.Signs(now=10_000.0, asked={"/api/v1/pods": 9_990.0, "/api/v1/services": 9_990.0})
 
 
-def silent(kind: kinds.Kind, seconds: float) -> health.Signs:
-    return replace(LIVING, asked={**LIVING.asked, kind: LIVING.now - seconds})
+def silent(path: str, seconds: float) -> health.Signs:
+    return replace(LIVING, asked={**LIVING.asked, path: LIVING.now - seconds})
 
 
-@pytest.mark.parametrize("kind", kinds.WATCHED, ids=lambda kind: kind.name)
-def test_a_watch_that_nobody_asks_for_any_more_is_told(kind: kinds.Kind) -> None:
-    (problem,) = health.problems(silent(kind, health.DEAF_SECONDS + 1), ALL)
-    assert kind.plural in problem
+@pytest.mark.parametrize("path", LIVING.asked)
+def test_a_watch_that_nobody_asks_for_any_more_is_told(path: str) -> None:
+    (problem,) = health.problems(silent(path, health.DEAF_SECONDS + 1))
+    assert path in problem
 
 
 @pytest.mark.parametrize(
@@ -29,21 +27,20 @@ def test_a_watch_that_nobody_asks_for_any_more_is_told(kind: kinds.Kind) -> None
     ],
 )
 def test_what_does_not_move_is_told(signs: dict[str, float], told: str) -> None:
-    (problem,) = health.problems(replace(LIVING, **signs), ALL)
+    (problem,) = health.problems(replace(LIVING, **signs))
     assert told in problem
 
 
 @pytest.mark.parametrize(
-    ("signs", "watched"),
+    "signs",
     [
-        pytest.param(LIVING, ALL, id="all well"),
-        pytest.param(silent(kinds.POD, health.WATCH_SECONDS), ALL, id="a watch that is open"),
-        pytest.param(silent(kinds.POD_MONITOR, 9e9), ALL - {kinds.POD_MONITOR}, id="a kind that is not there"),
-        pytest.param(replace(LIVING, since_progress=9e9), ALL, id="nothing to do"),
-        pytest.param(replace(LIVING, overdue=9e9, since_progress=1.0), ALL, id="a long queue that moves"),
-        pytest.param(replace(LIVING, longest_pass=600.0), ALL, id="a pass that waits for a slow API server"),
-        pytest.param(health.Signs(now=9e9, asked={}), ALL, id="before anything has begun"),
+        pytest.param(LIVING, id="all well"),
+        pytest.param(silent("/api/v1/pods", health.WATCH_SECONDS), id="a watch that is open"),
+        pytest.param(replace(LIVING, since_progress=9e9), id="nothing to do"),
+        pytest.param(replace(LIVING, overdue=9e9, since_progress=1.0), id="a long queue that moves"),
+        pytest.param(replace(LIVING, longest_pass=600.0), id="a pass that waits for a slow API server"),
+        pytest.param(health.Signs(now=9e9, asked={}), id="before anything has begun"),
     ],
 )
-def test_nothing_else_is(signs: health.Signs, watched: set[kinds.Kind]) -> None:
-    assert health.problems(signs, watched) == []
+def test_nothing_else_is(signs: health.Signs) -> None:
+    assert health.problems(signs) == []

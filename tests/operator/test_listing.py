@@ -11,6 +11,7 @@ from gptservice_operator import errors, extract, names
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.listing import RETRY_SECONDS, WARN_AFTER_SECONDS, Listing
+from gptservice_operator.scope import Scope
 from gptservice_operator.store import Store
 from tests.operator import builders, virtual_time
 from tests.operator.builders import Body
@@ -25,9 +26,11 @@ class Lists(FakeCluster):
     asked: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
     between_pages: Callable[[], None] = lambda: None
 
-    async def list(self, kind: Kind, label_selector: str | None = None) -> AsyncIterator[list[Body]]:
+    async def list(
+        self, kind: Kind, label_selector: str | None = None, namespace: str | None = None
+    ) -> AsyncIterator[list[Body]]:
         self.asked.append((kind.name, label_selector))
-        async for page in super().list(kind, label_selector):
+        async for page in super().list(kind, label_selector, namespace):
             await asyncio.sleep(self.seconds)
             yield page
             self.between_pages()
@@ -357,3 +360,31 @@ class TestFilled:
         assert len(said) == 2
         assert "gptmodels" in said[0]
         assert "kubectl apply -f crds/" in said[0]
+
+
+def test_in_some_namespaces_alone_nothing_else_is_listed() -> None:
+    world = World()
+    for namespace in ("team-a", "team-b", "team-c"):
+        world.cluster.add(builders.service(namespace=namespace))
+    world.cluster.add(builders.gpt_model("gpt-4"))
+    listing = world.listing()
+    listing.scope = Scope(("team-a", "team-c"), catalogue=False)
+
+    async def main() -> None:
+        runner = asyncio.create_task(listing.run())
+        for kind in kinds.WATCHED:
+            listing.request(kind)
+        await listing.filled()
+        runner.cancel()
+        await asyncio.gather(runner, return_exceptions=True)
+
+    virtual_time.run(main())
+    assert sorted(namespace for namespace, _ in world.store.services()) == ["team-a", "team-c"]
+    assert world.cluster.count(kinds.GPT_MODEL) == 0
+
+
+def test_a_catalogue_lies_in_no_namespace() -> None:
+    paths = Scope(("team-a", "team-b")).paths()
+    assert paths["/apis/ai.example.com/v1/gptmodels"] is kinds.GPT_MODEL
+    pods = [path for path, kind in paths.items() if kind is kinds.POD]
+    assert pods == ["/api/v1/namespaces/team-a/pods", "/api/v1/namespaces/team-b/pods"]

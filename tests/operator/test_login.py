@@ -15,6 +15,7 @@ from aiohttp.test_utils import TestServer
 from gptservice_operator import login
 from gptservice_operator.api import kinds
 from gptservice_operator.login import Tracing, login_traced
+from gptservice_operator.scope import Scope
 from tests.operator.conftest import TOKEN, Kubeconfig
 
 LOGIN: dict[str, Any] = {"logger": logging.getLogger("test"), "settings": kopf.OperatorSettings()}
@@ -39,9 +40,9 @@ class Session:
 
     def __init__(self) -> None:
         self.told: list[kinds.Kind] = []
-        self.asked: list[kinds.Kind] = []
+        self.asked: list[str] = []
         self.scans = 0
-        tracing = Tracing(listed=self.told.append, asked=self.asked.append, on_scan=self.scan)
+        tracing = Tracing(scope=Scope(), listed=self.told.append, asked=self.asked.append, on_scan=self.scan)
         info = login_traced(tracing, **LOGIN)
         assert info is not None
         self.info = info
@@ -97,7 +98,7 @@ async def test_nothing_else_is_told(session: Session, method: str, path: str) ->
 async def test_a_watch_that_is_asked_for_is_told_whatever_comes_of_it(session: Session, status: int) -> None:
     await session.ask("GET", f"/api/v1/pods?watch=true&answer={status}")
     await session.ask("GET", f"/api/v1/pods?limit=500&answer={status}")
-    assert session.asked == [kinds.POD]
+    assert session.asked == ["/api/v1/pods"]
 
 
 @pytest.mark.parametrize(
@@ -141,5 +142,5 @@ async def test_without_credentials_there_is_no_session(monkeypatch: pytest.Monke
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    nothing = Tracing(listed=lambda _: None, asked=lambda _: None, on_scan=no_scan)
+    nothing = Tracing(scope=Scope(), listed=lambda _: None, asked=lambda _: None, on_scan=no_scan)
     assert login_traced(nothing, **LOGIN) is None

@@ -34,6 +34,11 @@ UNKNOWN_MODEL = Reason(
     "Apply a GPTModel of that name (`kubectl get gptmodels` lists what there is) or set spec.model to a uri such as "
     "pvc://claim/path; the service goes on by itself",
 )
+CATALOGUE_DISABLED = Reason(
+    "CatalogueDisabled",
+    "Set spec.model to a uri such as hf://org/name or pvc://claim/path, or have the operator read the catalogue "
+    "(the chart's catalogue.enabled)",
+)
 ROLLING_OUT = Reason("RollingOut")
 PODS_STARTING = Reason("PodsStarting")
 MODEL_LOADING = Reason("ModelLoading")

@@ -199,17 +199,17 @@ async def test_it_is_not_ready_before_its_store_is_filled(api: FakeApi, run: Run
 async def test_a_watch_that_is_not_asked_for_any_more_makes_it_unhealthy(run: Run) -> None:
     port = unused_port()
     async with run(health_port=port) as operator:
-        operator.app.asked[kinds.POD] -= 2 * health.DEAF_SECONDS
+        operator.app.asked[kinds.POD.path()] -= 2 * health.DEAF_SECONDS
         code, said = await asked(port, "/healthz")
     assert code == 500
-    assert "watch of pods" in said
+    assert "watch of /api/v1/pods" in said
 
 
 async def test_the_watches_tell_that_they_live(api: FakeApi, run: Run) -> None:
     started = time.monotonic()
     async with run() as operator:
         await eventually(lambda: min(operator.app.asked.values()) > started)
-    assert set(operator.app.asked) == set(kinds.WATCHED)
+    assert set(operator.app.asked) == {kind.path() for kind in kinds.WATCHED}
 
 
 async def test_the_debug_page_tells_of_one_service_why_it_is_as_it_is(api: FakeApi, run: Run) -> None:

@@ -15,7 +15,7 @@ from gptservice_runtime.weights.errors import RefusedError, WeightsError
 FORMAT = "model-weights-v1"
 """First line of the seal, and the first bytes of every encrypted file."""
 SEAL_FILE = "model-weights.txt"
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18
 """Of the plain text in one chunk: what is in memory at a time."""
 LEAST_CHUNK, LARGEST_CHUNK = 1 << 10, 1 << 24
 LARGEST_SEAL = 16 << 20

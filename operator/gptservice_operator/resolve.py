@@ -21,6 +21,7 @@ from .config import Config
 from .parse import explain
 from .render.resolved import (
     ApiKeys,
+    Companions,
     Decryption,
     Exposure,
     Origin,
@@ -122,7 +123,7 @@ def _resolve(
     )
 
 
-def _downloads_to_node(source: Source, beside: companions.Companions) -> bool:
+def _downloads_to_node(source: Source, beside: Companions) -> bool:
     return source.hub is not None and beside.cache_claim_name is None
 
 

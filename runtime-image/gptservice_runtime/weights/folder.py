@@ -17,7 +17,7 @@ def names(folder: Path) -> list[str]:
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[str]:
-    for entry in os.scandir(folder):
+    for entry in list(os.scandir(folder)):
         if entry.name.startswith("."):
             continue
         if entry.is_file():

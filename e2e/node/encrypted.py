@@ -57,7 +57,7 @@ def claim(kubectl: Kubectl, namespace: str, folder: Path, key: Key) -> Iterator[
 
 
 SEARCH = """
-import os, sys
+import os, stat, sys
 marker, found = bytes.fromhex(sys.argv[1]), []
 for line in open("/proc/self/mountinfo"):
     before, _, after = line.partition(" - ")
@@ -68,10 +68,14 @@ for line in open("/proc/self/mountinfo"):
     for folder, folders, names in os.walk(place):
         folders[:] = [one for one in folders if os.lstat(os.path.join(folder, one)).st_dev == device]
         for name in names:
+            path = os.path.join(folder, name)
             try:
-                with open(os.path.join(folder, name), "rb") as file:
+                # Reading a pipe, such as /dev/stdin leads to, would never end.
+                if not stat.S_ISREG(os.lstat(path).st_mode):
+                    continue
+                with open(path, "rb") as file:
                     if file.read(len(marker)) == marker:
-                        found.append((kind, os.path.join(folder, name)))
+                        found.append((kind, path))
             except OSError:
                 pass
 print(*(f"{kind} {path}" for kind, path in sorted(set(found))), sep="\\n")

@@ -61,8 +61,9 @@ import os, stat, sys
 marker, found = bytes.fromhex(sys.argv[1]), []
 for line in open("/proc/self/mountinfo"):
     before, _, after = line.partition(" - ")
-    place, kind = before.split()[4], after.split()[0]
-    if kind in {"proc", "sysfs", "cgroup2", "devpts", "mqueue"}:
+    place, options, kind = before.split()[4], before.split()[5].split(","), after.split()[0]
+    # The image is large, and read-only for whoever ran in the pod.
+    if kind in {"proc", "sysfs", "cgroup2", "devpts", "mqueue"} or (kind == "overlay" and "ro" in options):
         continue
     device = os.stat(place).st_dev
     for folder, folders, names in os.walk(place):
@@ -80,4 +81,4 @@ for line in open("/proc/self/mountinfo"):
                 pass
 print(*(f"{kind} {path}" for kind, path in sorted(set(found))), sep="\\n")
 """
-"""For a Python in the pod: where files begin with these bytes, and on what kind of file system."""
+"""For a Python in the pod: where files of its volumes begin with these bytes, and on what kind of file system."""

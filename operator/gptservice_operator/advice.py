@@ -8,7 +8,6 @@ from .api import schema
 from .api.body import section
 
 NO_EFFECT: tuple[str, ...] = (
-    "decryptionKeySecretRef",
     "modelCredentialsSecretRef",
     "rollout.readyLatencyMilliseconds",
 )

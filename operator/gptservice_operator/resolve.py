@@ -1,9 +1,12 @@
 """From a GPTService, the catalogue and the configuration to decided values, or to a refusal with its reason."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
+
+from gptservice_runtime import contract
 
 from . import advice, companions, engine_arguments, names, reserved, revisions, sizing, sources
 from .api import conditions, v1
@@ -18,6 +21,8 @@ from .config import Config
 from .parse import explain
 from .render.resolved import (
     ApiKeys,
+    Companions,
+    Decryption,
     Exposure,
     Origin,
     PodDetails,
@@ -79,14 +84,14 @@ def _resolve(
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
-    downloads = source.hub is not None and beside.cache_claim_name is None
-    requests, limits = sizing.resources(spec.resources, config, downloads)
+    requests, limits = sizing.resources(spec.resources, config, _downloads_to_node(source, beside))
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         origin=_origin(body, spec, models),
         source=source,
+        decryption=_decryption(spec, limits, gpu.count, kept),
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
         autoscaling=spec.autoscaling if spec.replicas else None,
@@ -116,6 +121,10 @@ def _resolve(
         fs_group=config.fs_group,
         warnings=(*_warnings(body, spec), *beside.warnings, *arguments.warnings),
     )
+
+
+def _downloads_to_node(source: Source, beside: Companions) -> bool:
+    return source.hub is not None and beside.cache_claim_name is None
 
 
 def _env(spec: v1.GPTServiceSpec) -> tuple[EnvVar, ...]:
@@ -233,7 +242,18 @@ def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Conf
     decided = sources.decide(uri, spec, entry, config)
     if isinstance(decided, str):
         raise RefusedError(conditions.INVALID_SPEC, f"{field}: {decided}")
-    return decided
+    # What was decrypted lies where only the init container knows.
+    return decided if spec.decryption_key_secret_ref is None else replace(decided, path=contract.FETCHED_MODEL)
+
+
+def _decryption(spec: v1.GPTServiceSpec, limits: Mapping[str, str], gpus: int, kept: bool) -> Decryption | None:
+    decided = sizing.decryption(spec.decryption_key_secret_ref, limits, gpus)
+    if not isinstance(decided, str):
+        return decided
+    if kept:
+        # Its template was made under other rules, and is applied as it was kept.
+        return None
+    raise RefusedError(conditions.INVALID_SPEC, decided)
 
 
 def _served_model_names(name: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> tuple[str, ...]:

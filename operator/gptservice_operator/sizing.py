@@ -1,12 +1,19 @@
 """What one replica takes of a node."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
+from .api.access import SecretKeyRef
 from .api.engine import Gpu, Resources
+from .api.quantity import quantity
 from .config import Config
-from .render.resolved import ResolvedGpu
+from .render.resolved import Decryption, ResolvedGpu
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
+
+_LEAST_BYTES = 2 << 20
+ENGINE_BYTES = 1 << 30
+"""Of memory that are left to the engine itself, beside decrypted weights."""
 
 T = TypeVar("T")
 
@@ -36,6 +43,28 @@ def resources(own: Resources | None, config: Config, downloads_to_node: bool) ->
     if downloads_to_node:
         requests.setdefault("ephemeral-storage", limits.get("ephemeral-storage", config.runtime_cache_size))
     return requests, limits
+
+
+def decryption(key: SecretKeyRef | None, limits: Mapping[str, str], gpus: int) -> Decryption | str | None:
+    """Return the memory that encrypted weights may take once they are decrypted, or what is wrong with the limit.
+
+    It is what the memory limit leaves: nobody asks a volume or a hub for the model's size before there is a pod. On a
+    CPU the engine holds the weights once more, in memory of its own.
+
+    Args:
+        key: where the key is; None for weights that are not encrypted.
+        limits: of the engine's container, with a memory limit.
+        gpus: of one replica.
+    """
+    if key is None:
+        return None
+    left = int(quantity(limits["memory"]) or 0) - ENGINE_BYTES
+    if left < _LEAST_BYTES:
+        return (
+            f"spec.resources.limits.memory: {limits['memory']} leaves nothing for decrypted weights, which lie in "
+            "memory: set it to 1Gi and the size of the model, twice that without a GPU, and what the engine needs"
+        )
+    return Decryption(key, left if gpus else left // 2)
 
 
 def _first(*values: T | None) -> T | None:

@@ -1,4 +1,4 @@
-"""Command line of the runtime image: `gptservice-runtime fetch` and `gptservice-runtime serve`."""
+"""Command line of the runtime image: `fetch` and `serve` for pods; for people, those of encrypted weights."""
 
 import argparse
 import logging
@@ -13,7 +13,10 @@ from typing import Any, NoReturn
 
 import gptservice_runtime
 from gptservice_runtime import contract, engine, fetch, models, termination, tls
+from gptservice_runtime.weights import at_rest
 
+_WEIGHTS_COMMANDS = frozenset({"encrypt", "decrypt", "verify", "rewrap"})
+"""Of weights/command_line.py, which alone needs a library for cryptography."""
 _LOG_FORMAT = f"{contract.COMMAND} %(levelname)s %(message)s"
 
 
@@ -30,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, stream=sys.stderr)
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    if argv and argv[0] in _WEIGHTS_COMMANDS:
+        from gptservice_runtime.weights import command_line
+
+        return command_line.main(argv)
     own, extra = _split(argv)
     try:
         options = _parser().parse_args(own)
@@ -48,7 +55,8 @@ def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=contract.COMMAND, description=__doc__, allow_abbrev=False)
+    weights = f"Encrypted weights: {', '.join(sorted(_WEIGHTS_COMMANDS))}, each with --help."
+    parser = _Parser(prog=contract.COMMAND, description=__doc__, epilog=weights, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="fetch|serve")
     _add_fetch_flags(commands.add_parser(contract.FETCH_COMMAND, allow_abbrev=False, help="fetch the model"))
     _add_serve_flags(commands.add_parser(contract.SERVE_COMMAND, allow_abbrev=False, help="serve the model"))
@@ -61,11 +69,16 @@ def _add_fetch_flags(fetching: argparse.ArgumentParser) -> None:
     fetching.add_argument(contract.SOURCE_ROOT_FLAG, type=Path, default=Path(contract.SOURCE_ROOT))
     fetching.add_argument(contract.DIGEST_FLAG, type=_digest, help="sha256:..., demanded of the model's files")
     fetching.add_argument(contract.CACHE_LIMIT_FLAG, type=_positive, help=f"bytes that {contract.CACHE_ROOT} may hold")
+    into = f"of encrypted weights, with a key of {contract.DECRYPTION_KEY_DIRECTORY}, into {contract.DECRYPTED_ROOT}"
+    fetching.add_argument(contract.DECRYPT_FLAG, action="store_true", help=into)
     _add_termination_log_flag(fetching)
     hidden: dict[str, Any] = {"help": argparse.SUPPRESS}
     unset = fetch.HubOptions()
     fetching.add_argument("--cache-root", type=Path, default=unset.cache_root, **hidden)
     fetching.add_argument("--token-directory", type=Path, default=unset.token_directory, **hidden)
+    decryption = at_rest.Decryption()
+    fetching.add_argument("--decryption-key-directory", type=Path, default=decryption.key_directory, **hidden)
+    fetching.add_argument("--decrypted-root", type=Path, default=decryption.root, **hidden)
     fetching.add_argument("--link", type=Path, default=unset.link, **hidden)
     fetching.add_argument("--probe-port", type=_positive, default=unset.metrics_port, **hidden)
     fetching.add_argument("--stall", type=float, default=unset.stall, **hidden)
@@ -186,7 +199,14 @@ def _fetch_options(options: argparse.Namespace) -> fetch.FetchOptions:
         stall=options.stall,
         pause=options.pause,
     )
-    return fetch.FetchOptions(uri=options.uri, source_root=options.source_root, digest=options.digest, hub=hub)
+    decryption = at_rest.Decryption(key_directory=options.decryption_key_directory, root=options.decrypted_root)
+    return fetch.FetchOptions(
+        uri=options.uri,
+        source_root=options.source_root,
+        digest=options.digest,
+        decryption=decryption if options.decrypt else None,
+        hub=hub,
+    )
 
 
 def _tls(options: argparse.Namespace) -> tls.Directories | None:

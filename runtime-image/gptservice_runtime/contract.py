@@ -19,6 +19,10 @@ DIGEST_FLAG: Final = "--digest"
 CACHE_LIMIT_FLAG: Final = "--cache-limit"
 """Bytes that CACHE_ROOT may hold, where the file system under it does not know: an emptyDir's ``sizeLimit``."""
 
+DECRYPT_FLAG: Final = "--decrypt"
+"""Without a value: the weights have to be encrypted, with a key of DECRYPTION_KEY_DIRECTORY, and are decrypted into
+DECRYPTED_ROOT; FETCHED_MODEL then leads there, whatever the source."""
+
 # --- flags of `serve`; what follows ENGINE_ARGS_SEPARATOR goes to `vllm serve` --------------------
 MODEL_FLAG: Final = "--model"
 SERVED_MODEL_NAME_FLAG: Final = "--served-model-name"
@@ -67,9 +71,13 @@ CACHE_ROOT: Final = "/var/cache/gptservice"
 """Writable volume: home folder and every cache of the engine."""
 TEMPORARY_ROOT: Final = "/tmp"  # noqa: S108 - the path of the writable volume, not a file name that could be guessed
 FETCHED_MODEL: Final = "/tmp/model"  # noqa: S108 - likewise
-"""Where ``fetch`` leaves a link to a model that it has downloaded: only the hub knows which commit a branch is."""
+"""Where ``fetch`` leaves a link to a model that it has downloaded or decrypted: only it knows where that lies."""
 HUB_TOKEN_DIRECTORY: Final = "/etc/gptservice/hub-token"  # noqa: S105 - a path
 """Mount point of the Secret with the hub's token, in the init container only; it holds exactly one file."""
+DECRYPTION_KEY_DIRECTORY: Final = "/etc/gptservice/decryption-key"
+"""Mount point of the Secret with the keys of encrypted weights, in the init container only; it holds one file."""
+DECRYPTED_ROOT: Final = "/models/decrypted"
+"""Volume in memory, in both containers: decrypted weights lie nowhere else."""
 SHARED_MEMORY_ROOT: Final = "/dev/shm"  # noqa: S108 - likewise
 LIMITS_DIRECTORY: Final = "/etc/gptservice/limits"
 """Mount point of the ConfigMap with LIMITS_FILE (never by ``subPath``, or changes would not arrive)."""
@@ -120,7 +128,7 @@ REASON_API_KEYS_UNUSABLE: Final = "APIKeysUnusable"
 REASON_CERTIFICATE_UNUSABLE: Final = "CertificateUnusable"
 """TLS is asked for, and the certificate, its key or the client CA is missing or of no use."""
 REASON_CHECKSUM_MISMATCH: Final = "ChecksumMismatch"
-"""The model's files are not those that a digest demands, or what arrives is not what the hub announced."""
+"""The model's files are not those that a digest demands, a hub announced, or somebody encrypted with this key."""
 REASON_CRASH_LOOP: Final = "CrashLoop"
 """The engine ended without being asked after it had served, or was killed by a signal."""
 REASON_DISK_FULL: Final = "DiskFull"

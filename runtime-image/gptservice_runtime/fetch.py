@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gptservice_runtime import contract, digest, models
+from gptservice_runtime.weights import at_rest
 
 _log = logging.getLogger(__name__)
 _HUB = "hf://"
@@ -34,7 +35,9 @@ class FetchOptions:
     uri: str
     source_root: Path = Path(contract.SOURCE_ROOT)
     digest: str | None = None
-    """Demanded of the model's files."""
+    """Demanded of the model's files as they lie in the source: of encrypted ones, where they are encrypted."""
+    decryption: at_rest.Decryption | None = None
+    """None: the weights are not encrypted."""
     hub: HubOptions = field(default_factory=HubOptions)
 
 
@@ -51,17 +54,24 @@ def fetch(options: FetchOptions) -> contract.FetchResult:
 def _fetch_mounted(options: FetchOptions) -> contract.FetchResult:
     """Nothing is copied, there is no revision, and hundreds of gigabytes are not read unasked."""
     location = models.locate(options.uri, options.source_root)
-    size = models.inspect(location.path, location.root)
+    # What is encrypted can be looked into only later, when it is not any more.
+    if encrypted := at_rest.is_encrypted(location.path):
+        models.refuse_escapes(location.path, location.root)
+    size = 0 if encrypted else models.inspect(location.path, location.root)
     found = None
     if options.digest is not None:
         found = digest.of_path(location.path)
         digest.demand(options.uri, found, options.digest)
+    model = at_rest.readable(location.path, options.decryption)
+    if encrypted:
+        size = models.inspect(model, model.parent)
+        _link(options.hub.link, model)
     return {"uri": options.uri, "revision": None, "digest": found, "bytes": size, "seconds": 0}
 
 
 def _fetch_from_hub(options: FetchOptions) -> contract.FetchResult:
     try:
-        from gptservice_runtime.hub import download, repository, retrying, snapshot, token
+        from gptservice_runtime.hub import download, repository, retrying, token
     except ImportError as error:
         raise models.ModelError(
             contract.REASON_INVALID_IMAGE, f"the image cannot fetch from a hub ({error}): it needs huggingface_hub"
@@ -85,7 +95,16 @@ def _fetch_from_hub(options: FetchOptions) -> contract.FetchResult:
     done = asyncio.run(run())
     found = digest.of_model(done.files)
     digest.demand(options.uri, found, options.digest)
-    models.inspect(done.folder, done.folder)
-    snapshot.link(options.hub.link, done.folder)
+    model = at_rest.readable(done.folder, options.decryption)
+    models.inspect(model, model)
+    _link(options.hub.link, model)
     size = sum(file.size for file in done.files)
     return {"uri": options.uri, "revision": done.commit, "digest": found, "bytes": size, "seconds": 0}
+
+
+def _link(path: Path, target: Path) -> None:
+    """Make a link, or point the one there is to something else."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(path)

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -61,8 +62,24 @@ def root_of(path: Path) -> Path:
 
 def inspect(path: Path, root: Path) -> int:
     """Size in bytes of a model that an engine can be started on; ModelError when it is none."""
-    try:
+    with _explained():
         return _inspect(path, root)
+
+
+def refuse_escapes(path: Path, root: Path) -> None:
+    """Refuse a model that leads out of its folder or claim, whatever its files are: ModelError."""
+    with _explained():
+        _refuse_escape(path, root)
+        if path.is_dir():
+            for _ in _files(path, root):
+                pass
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """ModelError for what the file system answers."""
+    try:
+        yield
     except PermissionError as error:
         raise ModelError(
             contract.REASON_MODEL_ACCESS_DENIED,

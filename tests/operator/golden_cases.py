@@ -169,6 +169,13 @@ CASES: dict[str, Case] = {
         },
         settings=builders.config(hub_endpoint="https://hub.example.com"),
     ),
+    "encrypted": Case(
+        {
+            "model": "pvc://models/llama-70b-encrypted",
+            "decryptionKeySecretRef": {"name": "weights-key", "key": "key"},
+            "resources": {"limits": {"memory": "160Gi"}},
+        }
+    ),
     "autoscaled": Case(
         {
             "model": "pvc://models/m",

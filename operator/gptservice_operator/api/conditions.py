@@ -84,7 +84,9 @@ IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pu
 INVALID_IMAGE = Reason("InvalidImage", "Use a runtime image derived from ours: it lacks gptservice-runtime", True)
 MODEL_NOT_FOUND = Reason("ModelNotFound", "Check the model's uri and that the volume or hub holds it", True)
 MODEL_ACCESS_DENIED = Reason("ModelAccessDenied", "Check the credentials and the files' permissions", True)
-CHECKSUM_MISMATCH = Reason("ChecksumMismatch", "Fetch the model's files again or correct the digest", True)
+CHECKSUM_MISMATCH = Reason(
+    "ChecksumMismatch", "Fetch the model's files again, or correct the digest or the key they are encrypted for", True
+)
 DISK_FULL = Reason("DiskFull", "Set spec.cache.size to what the message says the model needs, and more", True)
 HUB_THROTTLED = Reason("HubThrottled", "It is tried again; with a token (huggingFaceTokenSecretRef) hubs allow more")
 MODEL_DOWNLOAD_FAILED = Reason("ModelDownloadFailed", "It is tried again; check that the pods can reach the hub")

@@ -114,7 +114,8 @@ class GPTServiceSpec(ApiModel):
     model_credentials_secret_ref: SecretRef | None = None
     """Secret with the credentials for the model's object store or registry."""
     decryption_key_secret_ref: SecretKeyRef | None = None
-    """Secret with the key that unwraps the key of encrypted weights."""
+    """Secret with the key of encrypted weights (model-weights-v1), which are decrypted into memory; weights that are
+    not encrypted are refused then."""
     tls: Tls | None = None
     """TLS on the serving port."""
     cache: Cache | None = None

@@ -4,6 +4,7 @@ from typing import Any
 
 from gptservice_runtime import contract
 
+from . import decryption
 from .container_args import unexpanded
 from .resolved import Resolved
 
@@ -27,13 +28,14 @@ def render_fetch_container(resolved: Resolved, security: dict[str, Any], env: li
         "volumeMounts": [
             *source_mount(resolved),
             *_hub_mounts(resolved),
+            *decryption.fetch_mounts(resolved),
             {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT},
         ],
     }
 
 
 def source_mount(resolved: Resolved) -> list[dict[str, Any]]:
-    """Return the mount of a model that is in a claim, the same in every container."""
+    """Return the mount of a model that is in a claim, the same in every container that reads it there."""
     if resolved.source.claim is None:
         return []
     return [{"name": "source", "mountPath": contract.SOURCE_ROOT, "readOnly": True}]
@@ -60,7 +62,7 @@ def _args(resolved: Resolved) -> list[str]:
         args += [contract.DIGEST_FLAG, resolved.source.digest]
     if resolved.source.hub is not None and resolved.companions.cache_claim_name is None:
         args += [contract.CACHE_LIMIT_FLAG, str(resolved.cache_bytes)]
-    return args
+    return [*args, *decryption.args(resolved)]
 
 
 def _endpoint(resolved: Resolved) -> list[dict[str, Any]]:

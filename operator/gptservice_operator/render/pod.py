@@ -5,7 +5,7 @@ from typing import Any
 from gptservice_operator import names
 from gptservice_runtime import contract
 
-from . import tls
+from . import decryption, tls
 from .container_args import unexpanded
 from .fetch_container import render_fetch_container, source_mount, source_volumes
 from .resolved import Resolved
@@ -85,7 +85,7 @@ def _engine_container(resolved: Resolved) -> dict[str, Any]:
         "readinessProbe": _probe(contract.READY_PATH, period=2, failures=1),
         "livenessProbe": _probe(contract.LIVE_PATH, period=10, failures=3),
         "volumeMounts": [
-            *source_mount(resolved),
+            *(source_mount(resolved) if resolved.decryption is None else decryption.engine_mounts(resolved)),
             {"name": "cache", "mountPath": contract.CACHE_ROOT},
             *_keys_mount(resolved),
             *tls.mounts(resolved),
@@ -165,7 +165,7 @@ def _volumes(resolved: Resolved) -> list[dict[str, Any]]:
         # Readable for the pod's group (fsGroup), and for nobody else.
         keys = {"secretName": resolved.api_keys.secret, "defaultMode": 0o440}
         volumes.append({"name": "keys", "secret": keys})
-    return [*volumes, *tls.volumes(resolved), *source_volumes(resolved)]
+    return [*volumes, *tls.volumes(resolved), *source_volumes(resolved), *decryption.volumes(resolved)]
 
 
 def _cache_volume(resolved: Resolved) -> dict[str, Any]:

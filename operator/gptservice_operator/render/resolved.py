@@ -42,6 +42,14 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Decryption:
+    """Encrypted weights: the key's Secret, and how much memory there is for what is decrypted."""
+
+    key: SecretKeyRef
+    volume_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResolvedGpu:
     """GPUs of one replica; ``count`` 0 means CPU."""
 
@@ -158,6 +166,8 @@ class Resolved:
     uid: str
     origin: Origin
     source: Source
+    decryption: Decryption | None
+    """None unless the weights have to be encrypted."""
     served_model_names: tuple[str, ...]
     replicas: int
     """As asked for; under autoscaling the count before it acts."""

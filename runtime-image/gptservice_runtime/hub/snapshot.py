@@ -123,14 +123,6 @@ class Shelf:
         return self.folder / "refs" / urllib.parse.quote(repository.revision, safe="")
 
 
-def link(path: Path, target: Path) -> None:
-    """Make a link, or point the one there is to something else."""
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target)
-    fresh.replace(path)
-
-
 def _replace(path: Path, text: str) -> None:
     """Write a small file whole or not at all; two who share a cache may do it at a time."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -89,6 +89,9 @@ def _ranked(
 ) -> Iterator[tuple[int, Cause]]:
     newest = _newest_revision(pods, deployment)
     unsettled = pod_state.unsettled(newest, settled)
+    for pod in newest:
+        if not pod_state.has_failed(pod) and (ill := of_devices(pod)) is not None:
+            yield _FAULT, ill
     for pod in unsettled:
         for cause in _of_pod(pod, missing):
             yield _FAULT if cause.reason.failing else _WAIT, cause
@@ -124,6 +127,15 @@ def of_failed(pod: Body, what: str) -> Cause:
     else:
         reason = _FAILURES.get(why, conditions.POD_FAILED)
     return _cause(reason, f"{what}: {why}: {status.get('message') or 'no message'}", pod["metadata"]["name"])
+
+
+def of_devices(pod: Body) -> Cause | None:
+    """Return that the pod holds devices which are called unhealthy, however it does; None if it holds none."""
+    devices = pod_state.unhealthy_devices(pod)
+    if not devices:
+        return None
+    name = pod["metadata"]["name"]
+    return _cause(conditions.GPU_UNHEALTHY, f"pod {name} was given {', '.join(devices)}, called unhealthy", name)
 
 
 def of_disruption(pod: Body) -> Cause | None:

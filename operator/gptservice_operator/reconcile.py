@@ -6,26 +6,24 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status, wording
-from .api import conditions, kinds
+from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status
+from .api import kinds
 from .api.body import Body, section
-from .causes import Cause
 from .cluster import Cluster
 from .config import Config
 from .contests import Contests
+from .counts import is_behind
 from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
+from .failures import cause, raise_unless_settled
 from .recorder import Recorder
 from .render.resolved import Resolved
 from .skew import Skew
 from .store import Snapshot, Store
-from .writes import ChildDeletingError, ChildRejectedError, NameTakenError, StaleChildError, Writes
+from .writes import Writes
 
 logger = logging.getLogger(__name__)
-
-MAX_API_MESSAGE = 1024
-"""What of the API server's words goes into a condition, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +67,11 @@ class Reconciler:
         stuck = events.Found()
         if view is not None and isinstance(decision.resolved, Resolved):
             failures += await self._write_children(key, decision, decision.resolved, view, now)
+            failures += await self._replace_pod(key, decision, failures)
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
         left = await self._write_status(key, snapshot, decision, failures, stuck, now)
-        _raise_unless_settled(failures)
-        waits = (stuck.again, left, decision.fate.again, self.contests.again(key, now))
+        raise_unless_settled(failures)
+        waits = (stuck.again, left, decision.fate.again, decision.replacement.again, self.contests.again(key, now))
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     async def _look(self, snapshot: Snapshot, now: datetime.datetime) -> tuple[Decision, observe.View | None]:
@@ -133,6 +132,19 @@ class Reconciler:
                 self.contests.repaired(key, repaired, now, overruled=writes.overruled)
         self.contests.settle(key, changed, now)
         return failures
+
+    async def _replace_pod(
+        self, key: Key, decision: Decision, failures: Sequence[errors.OperatorError]
+    ) -> list[errors.OperatorError]:
+        """Delete a pod for its GPU, once it is kept that it was: not even a restart may make it two in a row."""
+        pod = decision.replacement.pod
+        if pod is None or failures:
+            return []
+        try:
+            await Writes(self.cluster, self.store, key[0]).delete_pod(pod, decision.replacement.uid)
+        except errors.OperatorError as error:
+            return [error]
+        return []
 
     async def _make_api_key(self, resolved: Resolved, view: observe.View) -> None:
         """Make the Secret before the Deployment, whose pods wait for it: no Deployment in this pass if that fails."""
@@ -195,7 +207,7 @@ class Reconciler:
         facts = status.Facts(
             service=begun.service,
             resolved=decision.resolved,
-            failure=_cause(failures),
+            failure=cause(failures),
             deployment=deployment,
             hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
             pods=latest.pods,
@@ -239,7 +251,7 @@ def _is_told_already(service: Body, deployment: Body) -> bool:
     An autoscaler's step would otherwise show for a moment as a service that is not Ready.
     """
     told = section(service, "status").get("observedGeneration") == service["metadata"].get("generation")
-    return told and status.is_behind(deployment)
+    return told and is_behind(deployment)
 
 
 def _is_as_it_was(live: Body, begun: Body) -> bool:
@@ -269,29 +281,3 @@ def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> Body | None:
     """Return the live child of that name if it is ours."""
     child = snapshot.children.get((kind.name, name))
     return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None
-
-
-def _cause(failures: Sequence[errors.OperatorError]) -> Cause | None:
-    """Return the gravest failure as a condition's reason: while one lasts, the service is not what its spec says."""
-    told = [error for error in failures if not isinstance(error, StaleChildError)]
-    for error in sorted(told, key=lambda error: isinstance(error, errors.Transient)):
-        text = wording.bounded(wording.settled(str(error)), MAX_API_MESSAGE)
-        if isinstance(error, NameTakenError):
-            return Cause(conditions.NAME_CONFLICT, conditions.NAME_CONFLICT.message(text))
-        if isinstance(error, ChildRejectedError):
-            return Cause(conditions.CHILD_REJECTED, conditions.CHILD_REJECTED.message(f"the API server refused {text}"))
-        if isinstance(error, errors.Invalid):
-            return Cause(conditions.INVALID_SPEC, conditions.INVALID_SPEC.message(f"the API server refused {text}"))
-        if isinstance(error, ChildDeletingError):
-            return Cause(conditions.CHILD_DELETING, conditions.CHILD_DELETING.message(text))
-        if isinstance(error, errors.Waiting):
-            reason = conditions.QUOTA_EXCEEDED if "exceeded quota" in text else conditions.FORBIDDEN
-            return Cause(reason, reason.message(text))
-        return Cause(conditions.APPLY_FAILED, conditions.APPLY_FAILED.message(text))
-    return None
-
-
-def _raise_unless_settled(failures: Sequence[errors.OperatorError]) -> None:
-    """Have the pass retried for what it could not do. A transient failure first: it may end soonest."""
-    for error in sorted(failures, key=lambda error: not isinstance(error, errors.Transient)):
-        raise error

@@ -11,7 +11,7 @@ from .api.access import Auth, Tls
 from .api.body import section
 from .api.conditions import Reason
 from .api.engine import EnvVar
-from .api.exposure import ServiceSpec
+from .api.exposure import DEFAULT_PORT, DEFAULT_TLS_PORT, ServiceSpec
 from .api.rollout import SURGE_WAIT_SECONDS, Rollout, is_zero
 from .api.scheduling import Scheduling
 from .config import Config
@@ -27,9 +27,6 @@ from .render.resolved import (
     ServingTls,
     Source,
 )
-
-DEFAULT_PORT = 80
-DEFAULT_TLS_PORT = 443
 
 
 class RefusedError(Exception):

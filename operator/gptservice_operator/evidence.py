@@ -3,10 +3,10 @@
 import datetime
 from collections.abc import Iterator, Sequence
 
-from . import causes, pod_state
+from . import ends, pod_state
 from .api import conditions
 from .api.body import Body, entries, section
-from .causes import Cause
+from .cause import Cause
 
 TOLD = frozenset(
     {
@@ -45,7 +45,7 @@ def _of_pod(pod: Body, since: datetime.datetime | None) -> Iterator[Cause]:
         ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
         if not ended.get("exitCode") or _is_older(ended, since):
             continue
-        cause = causes.of_end(str(pod["metadata"]["name"]), container, ended)
+        cause = ends.of_container(str(pod["metadata"]["name"]), container, ended)
         if cause.reason in TOLD or (cause.reason in SEEN and _has_ended_again(container)):
             yield cause
 

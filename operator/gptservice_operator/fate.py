@@ -13,7 +13,7 @@ from . import capacity, evidence, names, outage, pod_state, revisions, wording
 from .api import conditions
 from .api.body import Body, section
 from .capacity import Stuck
-from .causes import Cause
+from .cause import Cause
 from .marks import Marks
 from .render.resolved import ResolvedRollout
 from .revisions import Kept

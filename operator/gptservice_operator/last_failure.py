@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import causes, pod_state
+from . import causes, ends, pod_state
 from .api.body import Body, entries, section
-from .causes import Cause
+from .cause import Cause
 
 
 def last_failure(
@@ -49,7 +49,7 @@ def _of_pod(pod: Body) -> Iterator[dict[str, Any]]:
         for state in ("state", "lastState"):
             ended = section(container, state, "terminated")
             if ended.get("exitCode") and ended.get("finishedAt"):
-                yield _told(causes.of_end(pod["metadata"]["name"], container, ended), str(ended["finishedAt"]))
+                yield _told(ends.of_container(pod["metadata"]["name"], container, ended), str(ended["finishedAt"]))
 
 
 def _of_taken_away(pod: Body) -> Cause | None:

@@ -8,7 +8,7 @@ from . import causes, fate, fetched, last_failure, names, pod_state, revisions, 
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
-from .causes import Cause
+from .cause import Cause
 from .counts import Counts, count
 from .render.resolved import Refusal, Resolved
 

@@ -9,7 +9,7 @@ import pytest
 
 from gptservice_operator import evidence, fate, names
 from gptservice_operator.api import conditions
-from gptservice_operator.causes import Cause
+from gptservice_operator.cause import Cause
 from gptservice_operator.fate import Case, Fate
 from gptservice_operator.marks import Marks
 from gptservice_operator.render import controller_revision

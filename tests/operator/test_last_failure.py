@@ -7,7 +7,7 @@ import pytest
 
 from gptservice_operator import status
 from gptservice_operator.api import conditions
-from gptservice_operator.causes import Cause
+from gptservice_operator.cause import Cause
 from gptservice_operator.last_failure import last_failure
 from tests.operator import builders
 from tests.operator.builders import Body, container, pod

@@ -2,6 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from gptservice_runtime import contract
 
 from . import ends, pod_state, revisions
 from .api import conditions
@@ -70,13 +74,13 @@ def _rank(ranked: tuple[int, Cause]) -> int:
 def _ranked(
     pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str], settled: frozenset[str]
 ) -> Iterator[tuple[int, Cause]]:
-    newest = _newest_revision(pods, deployment)
+    newest, latency = _newest_revision(pods, deployment), _latency(deployment)
     unsettled = pod_state.unsettled(newest, settled)
     for pod in newest:
         if not pod_state.has_failed(pod) and (ill := of_devices(pod)) is not None:
             yield _FAULT, ill
     for pod in unsettled:
-        for cause in _of_pod(pod, missing):
+        for cause in _of_pod(pod, missing, latency):
             yield _FAULT if cause.reason.failing else _WAIT, cause
     for cause in _of_deployment(deployment) if deployment is not None else ():
         yield _FAULT if cause.reason.failing else _WAIT, cause
@@ -131,7 +135,14 @@ def of_disruption(pod: Body) -> Cause | None:
     return Cause.of(reason, f"pod {name} was taken away: {told.get('reason')}: {told.get('message')}", name)
 
 
-def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
+def _latency(deployment: Body | None) -> str | None:
+    """Return the milliseconds within which a pod of the Deployment has to answer before it is ready; None for any."""
+    engine = first(entries(deployment or {}, "spec", "template", "spec", "containers"), name=ENGINE_CONTAINER)
+    args: Any = engine.get("args") or []
+    return next((str(after) for flag, after in pairwise(args) if flag == contract.READY_LATENCY_FLAG), None)
+
+
+def _of_pod(pod: Body, missing: Mapping[str, str], latency: str | None) -> Iterator[Cause]:
     name, status = pod["metadata"]["name"], section(pod, "status")
     if pod_state.is_ready(pod):
         ends = (cause for one in entries(status, "containerStatuses") if (cause := _of_last_end(name, one)) is not None)
@@ -149,6 +160,10 @@ def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
     if _has_served(pod, first(containers, name=ENGINE_CONTAINER)):
         what = f"pod {name} has served, and its engine does not answer any more"
         yield Cause.of(conditions.ENGINE_UNRESPONSIVE, what, name)
+        return
+    if latency is not None and first(containers, name=ENGINE_CONTAINER).get("started") is True:
+        asked = f"within {latency} ms (rollout.readyLatencyMilliseconds)"
+        yield Cause.of(conditions.READY_LATENCY_EXCEEDED, f"pod {name} answers, but not {asked} yet", name)
         return
     found = [cause for container in containers if (cause := _of_container(name, container)) is not None]
     yield from found or [_starting(name, missing.get(pod["metadata"]["uid"]))]

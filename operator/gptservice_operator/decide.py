@@ -73,28 +73,21 @@ def decide(
         return Decision(resolved=resolved, stop=stop)
     fresh = controller_revision.render_data(resolved)
     data = current.data if current is not None else _recovered(resolved, fresh, snapshot) or fresh
-    decided = judge(_case(snapshot, resolved, known, data), now)
     replacement = _replacement(snapshot, known, now)
-    decided = dataclasses.replace(decided, marks=dataclasses.replace(decided.marks, gpu_unhealthy=replacement.mark))
+    decided = judge(_case(snapshot, resolved, known, data), now).remembering(replacement.mark)
     back_to = decided.back_to
     run = resolved if back_to is None else exposed.as_run(resolved, back_to.data["template"], service)
     return Decision(
         resolved=run,
         stop=stop,
         desired=(*_manifests(run, data, known, decided), *_unmarked(run, known)),
-        expired=tuple(
-            Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
-            for one in revisions.expired(known, _referred(resolved, snapshot, known))
-        ),
+        expired=_expired(resolved, snapshot, known),
         revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
         effective=(back_to.data if back_to is not None else data)["effective"],
         fate=decided,
         replacement=replacement,
         in_use=_in_use(resolved, _stable(snapshot, known)),
-        warnings=(
-            *_warnings(snapshot, current, fresh["template"], data["template"]),
-            *exposed.differences(resolved, run),
-        ),
+        warnings=(*_warnings(snapshot, current, fresh, data), *exposed.differences(resolved, run)),
     )
 
 
@@ -214,6 +207,11 @@ def _recovered(resolved: Resolved, fresh: Mapping[str, Any], snapshot: Snapshot)
     }
 
 
+def _expired(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> tuple[Delete, ...]:
+    old = revisions.expired(known, _referred(resolved, snapshot, known))
+    return tuple(Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid) for one in old)
+
+
 def _referred(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> set[str]:
     """Return the keys that are in use: of the spec, of the Deployment, of live pods, and the stable one."""
     live = _deployment(snapshot)
@@ -225,8 +223,8 @@ def _referred(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisi
 
 
 def _warnings(
-    snapshot: Snapshot, current: revisions.Kept | None, fresh: Mapping[str, Any], template: Mapping[str, Any]
+    snapshot: Snapshot, current: revisions.Kept | None, fresh: Mapping[str, Any], data: Mapping[str, Any]
 ) -> tuple[str, ...]:
     changed = revisions.model_changed(snapshot.models, current) if current is not None else None
-    outdated = revisions.renderer_outdated() if fresh != template else None
+    outdated = revisions.renderer_outdated() if fresh["template"] != data["template"] else None
     return tuple(warning for warning in (changed, outdated) if warning is not None)

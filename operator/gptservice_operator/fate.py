@@ -81,6 +81,10 @@ class Fate:
     again: float | None = None
     """After how many seconds it may be another, though nothing happens."""
 
+    def remembering(self, gpu_unhealthy: str | None) -> "Fate":
+        """Return the same with what is kept of a pod that was deleted for its GPU."""
+        return dataclasses.replace(self, marks=dataclasses.replace(self.marks, gpu_unhealthy=gpu_unhealthy))
+
     @property
     def takes_old_first(self) -> bool:
         """Whether an old pod goes before a new one comes, whatever the strategy says."""

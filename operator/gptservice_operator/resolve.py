@@ -151,6 +151,7 @@ def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
         is_chosen=is_chosen,
         surge_wait_seconds=SURGE_WAIT_SECONDS if rollout.surge_wait_seconds is None else rollout.surge_wait_seconds,
         auto_rollback=rollout.auto_rollback is not False,
+        ready_latency_milliseconds=rollout.ready_latency_milliseconds,
     )
 
 

@@ -611,6 +611,34 @@ class TestUnhealthyDevices:
         assert found is None or found.reason is not conditions.GPU_UNHEALTHY
 
 
+class TestLatency:
+    """A model that answers, and not as fast as is asked for: the kubelet's start-up probe has passed."""
+
+    ANSWERS = pod("x", phase="Running", init=[FETCHED], containers=[{**container(**RUNNING), "started": True}])
+
+    @staticmethod
+    def deployment(*args: str) -> Body:
+        spec = {"containers": [{"name": "engine", "args": list(args)}]}
+        return {"metadata": {"name": "chat"}, "spec": {"template": {"spec": spec}}}
+
+    def test_it_is_waited_for_and_told_as_such(self) -> None:
+        found = causes.find([self.ANSWERS], self.deployment("serve", contract.READY_LATENCY_FLAG, "200", "--"))
+        assert found is not None
+        assert (found.reason, found.reason.failing) == (conditions.READY_LATENCY_EXCEEDED, False)
+        assert "within 200 ms (rollout.readyLatencyMilliseconds)" in found.message
+
+    def test_where_nothing_is_asked_it_is_about_to_be_ready(self) -> None:
+        found = causes.find([self.ANSWERS], self.deployment("serve"))
+        assert found is not None
+        assert found.reason is conditions.MODEL_LOADING
+
+    def test_a_model_that_does_not_answer_yet_is_loading(self) -> None:
+        loading = pod("x", phase="Running", init=[FETCHED], containers=[{**container(**RUNNING), "started": False}])
+        found = causes.find([loading], self.deployment(contract.READY_LATENCY_FLAG, "200"))
+        assert found is not None
+        assert found.reason is conditions.MODEL_LOADING
+
+
 def test_a_slow_model_and_a_broken_one_look_different() -> None:
     loading = causes.find([pod(phase="Running", init=[FETCHED], containers=[container(**RUNNING)])], None)
     broken = causes.find([pod(phase="Running", init=[FETCHED], containers=[crashing(code=1)])], None)

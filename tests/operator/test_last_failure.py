@@ -52,11 +52,12 @@ def test_of_several_the_newest_counts_whichever_container_it_was() -> None:
     assert (found["pod"], found["exitCode"]) == ("b", 137)
 
 
-def test_a_pod_that_was_taken_away_for_its_gpu_is_remembered_since_it_was_seen_to_go() -> None:
-    leaving = pod("a", ready=True, containers=[builders.on_device()], deletionTimestamp=LATER)
-    first = last_failure([leaving], None, {}, EARLIER)
+@pytest.mark.parametrize("leaving", [{}, {"deletionTimestamp": LATER}], ids=["about to go", "on its way"])
+def test_a_pod_on_an_unhealthy_gpu_is_remembered_since_it_was_seen(leaving: Body) -> None:
+    ill = pod("a", ready=True, containers=[builders.on_device()], **leaving)
+    first = last_failure([ill], None, {}, EARLIER, frozenset({"a"}))
     assert (first["reason"], first["pod"], first["time"]) == ("GPUUnhealthy", "a", EARLIER)
-    assert last_failure([leaving], None, first, NOW) == first
+    assert last_failure([ill], None, first, NOW, frozenset({"a"})) == first
 
 
 def test_what_is_newer_than_all_that_pods_tell_stays() -> None:

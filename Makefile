@@ -94,10 +94,11 @@ fmt: $(BOOTSTRAP) ## Format, and fix what can be fixed
 	@$(RUN) ruff format .
 
 .PHONY: lint
-lint: $(BOOTSTRAP) ## ruff, and who may import whom
+lint: $(BOOTSTRAP) ## ruff, who may import whom, hadolint
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
 	@$(RUN) lint-imports --no-cache
+	@$(RUN) hadolint $$(git ls-files '*Containerfile*')
 
 .PHONY: type
 type: $(BOOTSTRAP) ## mypy --strict and pyright strict

@@ -23,7 +23,7 @@ NAMESPACE = "gptservice-system"
 RELEASE = "gptservice-operator"
 
 # What the chart is asked for: who the operator is and what it may do. It runs as a process, not as a pod.
-_RBAC = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+_RBAC = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 _FILLED = b"store filled"
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 15.0
@@ -40,6 +40,9 @@ FAST = {
     "GPTSERVICE_STABLE_SECONDS": "3600",
     "GPTSERVICE_HEALTH_PORT": "0",
     "GPTSERVICE_METRICS_PORT": "0",
+    "GPTSERVICE_DEBUG_PORT": "0",
+    # One process is enough for most tests, and a Lease that it does not give back would hold up the next.
+    "GPTSERVICE_LEASE_SECONDS": "0",
 }
 
 

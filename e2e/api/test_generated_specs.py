@@ -16,9 +16,9 @@ from e2e.kube import KINDS, Kube, KubeError, Object
 from gptservice_operator import companions, names, parse, render, resolve
 from gptservice_operator.api import conditions, kinds
 from gptservice_operator.child import with_hash
-from gptservice_operator.cluster import encoded
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal
+from gptservice_operator.replies import encoded
 from tests.operator.api import generated, manifests
 
 EXAMPLES = 250

@@ -8,9 +8,9 @@ from e2e.bench.largest import largest_spec
 from e2e.kube import KINDS, Kube
 from gptservice_operator import names, parse, render, resolve
 from gptservice_operator.child import with_hash
-from gptservice_operator.cluster import encoded
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Refusal, Resolved
+from gptservice_operator.replies import encoded
 
 
 def test_is_stored_with_its_children(kube: Kube, access: object, namespace: str) -> None:

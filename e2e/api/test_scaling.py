@@ -83,6 +83,8 @@ def test_a_stop_does_not_wait_for_a_mistake_to_be_mended(
     kube.apply(service(replicas=2, **scaling, **mistake), namespace)
     observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidEngineArgument"), "the refusal")
     assert len(observer.pods()) == 2
+    # No watch shows the Deployment any more; nobody puts the label back while the spec is refused.
+    kube.merge("Deployment", "gpt", namespace, {"metadata": {"labels": None}})
     kubectl.run("scale", "gptservice/gpt", "--replicas=0", "--namespace", namespace)
     wait_until(observer.pods, lambda pods: not pods, "no pod")
     told = observer.wait(lambda o: "no pod is left to run" in str(condition(o, "Ready").get("message")), "to say so")

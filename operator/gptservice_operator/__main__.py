@@ -1,13 +1,12 @@
 """Starts the operator: ``gptservice-operator``, in a pod or anywhere with a KUBECONFIG."""
 
 import asyncio
-import logging
 import sys
 import time
 from collections.abc import Coroutine
 from typing import Any
 
-from . import app, config
+from . import app, config, logs
 from .errors import OperatorError
 
 
@@ -19,10 +18,7 @@ def main() -> int:
     except config.ConfigError as error:
         sys.stderr.write(f"gptservice-operator: {error}\n")
         return 2
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    # A line for each event taken and each probe answered: they say nothing, and cost more than what they report.
-    for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logs.configure(settings.log_level, settings.log_format)
     try:
         _run_to_end(app.run(settings, started))
     except OperatorError as error:

@@ -1,40 +1,40 @@
-"""The wiring: which watch feeds what, and the tasks of the process. Only this module and ``watches`` import kopf."""
+"""The process: its parts, who feeds whom, and its tasks."""
 
 import asyncio
+import contextlib
 import datetime
 import logging
 import random
-import signal
+import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-import kopf
-import prometheus_client
-
-from . import __version__, extract, metrics, names
+from . import __version__, extract, health, leader, metrics, web
 from .api import kinds
 from .api.body import section
 from .cluster import Cluster
 from .config import Config
+from .debug import DebugPages
 from .discovery import Discovery
-from .errors import OperatorError, Transient
+from .errors import OperatorError
 from .extract import Entry, Key
+from .journal import Journal
 from .listing import Listing
+from .login import Tracing
+from .passes import build_queue
 from .queue import Queue
 from .reconcile import Reconciler
 from .skew import Skew
 from .store import Store
-from .watches import login_traced
+from .watches import Hooks, watch
 
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 1.0
 """How long to wait for tasks that were told to end."""
-
-STUCK_SECONDS = 300.0
-"""A pass that has been due for so long means that the queue does not move; the liveness probe then fails."""
 
 
 @dataclass(slots=True)
@@ -48,11 +48,18 @@ class App:
     cluster: Cluster
     skew: Skew
     discovery: Discovery
+    debug: DebugPages
+    election: leader.Election | None = None
+    """None where there is but one replica."""
     filled: bool = False
+    working: bool = False
+    """Whether this replica runs passes: its store is filled, and it leads."""
+    asked: dict[kinds.Kind, float] = field(default_factory=dict[kinds.Kind, float])
+    """When the watch of each kind was last asked for, in monotonic time."""
 
     def changed(self, kind: kinds.Kind, entry: Entry) -> None:
         """Wake the services that an object's change concerns."""
-        if not self.filled:
+        if not self.working:
             return
         urgent = kind is kinds.GPT_SERVICE
         concerned = self.store.users_of(entry.key[2]) if kind is kinds.GPT_MODEL else [entry.owner]
@@ -80,21 +87,27 @@ class App:
 
     def wake_all(self) -> None:
         """Have every service looked at."""
-        for key in self.store.services():
-            self.queue.wake(key)
+        if self.working:
+            for key in self.store.services():
+                self.queue.wake(key)
 
-    def on_watch_begun(self, kind: kinds.Kind) -> None:
+    def on_listed(self, kind: kinds.Kind) -> None:
         """Have a kind read after its watch began; an optional one may have come to the cluster just now."""
         self.listing.request(kind)
         if kind in kinds.OPTIONAL:
             self.discovery.request()
 
-    async def _ask_what_is_served(self) -> None:
-        await self.skew.refresh(self.cluster)
-        await self.discovery.refresh(self.cluster)
+    def on_asked(self, kind: kinds.Kind) -> None:
+        """Take note that the watch of a kind lives."""
+        self.asked[kind] = time.monotonic()
 
     async def run(self, started: float) -> None:
-        """Fill the store, then run passes and resyncs until cancelled."""
+        """Fill the store, wait for the Lease, then run passes and resyncs until cancelled.
+
+        Raises:
+            leader.LostError: another replica leads now.
+        """
+        self.asked = dict.fromkeys(kinds.WATCHED, started)
         async with asyncio.TaskGroup() as group:
             await self._ask_what_is_served()
             group.create_task(self.listing.run())
@@ -104,14 +117,22 @@ class App:
                 self.listing.request(kind)
             await self.listing.filled()
             self._report_filled(time.monotonic() - started)
+            group.create_task(self._resync())
+            if self.election is not None:
+                await self.election.win()
+                group.create_task(self.election.hold())
+            self.working = True
             self.wake_all()
             group.create_task(self.queue.run())
-            group.create_task(self._resync())
 
     def _report_filled(self, seconds: float) -> None:
         self.filled = True
         metrics.STORE_FILLED.set(seconds)
         logger.info("store filled: %d services, %.2f s after the start", len(self.store.services()), seconds)
+
+    async def _ask_what_is_served(self) -> None:
+        await self.skew.refresh(self.cluster)
+        await self.discovery.refresh(self.cluster)
 
     async def _resync(self) -> None:
         while True:
@@ -121,99 +142,119 @@ class App:
                 self.listing.request(kind)
             self.wake_all()
 
+    def problems(self) -> list[str]:
+        """Return why the process has to be started again."""
+        now = time.monotonic()
+        signs = health.Signs(
+            now=now,
+            asked=self.asked,
+            overdue=self.queue.overdue(),
+            since_progress=now - self.queue.last_progress,
+            longest_pass=self.queue.longest_pass(),
+        )
+        return health.problems(signs, {kind for kind in kinds.WATCHED if self.discovery.has(kind)})
 
-def build_app(config: Config, cluster: Cluster) -> App:
+    def measure(self) -> None:
+        """Set the metrics that say how it is at the moment."""
+        metrics.QUEUE_AGE.set(self.queue.overdue())
+
+    def not_ready(self) -> str:
+        """Return why the process is not ready; one that waits for the Lease is, to take over at once."""
+        return "" if self.filled else "the first lists of all kinds"
+
+
+def build_app(config: Config, cluster: Cluster, election: leader.Election | None = None) -> App:
     """Put the parts together."""
-    store = Store()
-    skew, discovery = Skew(), Discovery()
+    store, skew, discovery, journal = Store(), Skew(), Discovery(), Journal()
     reconciler = Reconciler(
         store, cluster, config, now=lambda: datetime.datetime.now(datetime.UTC), skew=skew, discovery=discovery
     )
-
-    async def run_pass(key: Key) -> float | None:
-        with metrics.PASS_SECONDS.time():
-            again = await _counted(reconciler, key)
-        if store.service(key) is None:
-            queue.forget(key)
-        return again
-
-    queue = Queue(
-        run_pass=run_pass,
-        clock=time.monotonic,
-        workers=config.workers,
-        backoff_base=config.backoff_base_seconds,
-        backoff_max=config.backoff_max_seconds,
-        interval=config.status_interval_seconds,
-        retry_after=lambda error: error.retry_after if isinstance(error, Transient) else None,
-    )
+    queue = build_queue(config, reconciler, store, journal)
     app: App
     listing = Listing(store, cluster, changed=lambda kind, entry: app.changed(kind, entry))
-    app = App(config, store, queue, listing, cluster, skew, discovery)
+    debug = DebugPages(store, queue, journal, reconciler.contests)
+    app = App(config, store, queue, listing, cluster, skew, discovery, debug, election)
     return app
 
 
-async def _counted(reconciler: Reconciler, key: Key) -> float | None:
-    outcome = "error"
+async def run(config: Config, started: float) -> None:
+    """Run the operator until a signal ends it.
+
+    Raises:
+        OperatorError: the watches ended by themselves, without which the operator would be deaf; or the Lease is lost.
+    """
+    asyncio.get_running_loop().set_exception_handler(_on_loop_error)
+    async with contextlib.AsyncExitStack() as stack:
+        election = await _election(config, stack)
+        cluster = await Cluster.connect(
+            user_agent=f"gptservice-operator/{__version__}",
+            request_timeout=config.request_timeout_seconds,
+            may_write=election.leads if election is not None else lambda: True,
+        )
+        stack.push_async_callback(cluster.close)
+        app = build_app(config, cluster, election)
+        await _serve_pages(app, stack)
+        await _run_tasks(app, started)
+
+
+async def _run_tasks(app: App, started: float) -> None:
+    tracing = Tracing(listed=app.on_listed, asked=app.on_asked, on_scan=app.discovery.on_scan)
+    hooks = Hooks(on_event=app.on_event, tracing=tracing)
+    tasks = [
+        asyncio.create_task(watch(app.config, hooks), name="watches"),
+        asyncio.create_task(app.run(started), name="passes"),
+        asyncio.create_task(hooks.signalled.wait(), name="signal"),
+        asyncio.create_task(hooks.ending.wait(), name="watches ending"),
+    ]
     try:
-        again = await reconciler.reconcile(key)
-        outcome = "ok"
-        return again
-    except OperatorError as error:
-        outcome = type(error).__name__.lower()
-        raise
-    except Exception:
-        logger.exception("%s/%s: a fault of the operator itself; please report it", *key)
-        raise
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            _raise_from(task)
     finally:
-        metrics.PASSES.labels(outcome).inc()
-        metrics.LAST_PASS.set_to_current_time()
+        await _end(tasks)
+        if app.election is not None:
+            await app.election.give_back()
+    if not hooks.signalled.is_set():
+        raise OperatorError("the watches ended by themselves; see the lines above. Ending, to be started again")
 
 
-def build_registry(app: App) -> kopf.OperatorRegistry:
-    """Return the table of watches: every kind feeds the store, and nothing else happens in a handler."""
-    registry = kopf.OperatorRegistry()
-
-    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
-        return login_traced(app.on_watch_begun, app.discovery.on_scan, **kwargs)
-
-    kopf.on.login(registry=registry)(login)
-    for kind in kinds.WATCHED:
-        group, _, version = kind.api_version.rpartition("/")
-
-        async def on_event(event: Any, kind: kinds.Kind = kind, **_: Any) -> None:
-            app.on_event(kind, event)
-
-        kopf.on.event(group, version, kind.plural, id=f"on_{kind.plural}", registry=registry)(on_event)
-
-    async def overdue_seconds(**_: Any) -> float:
-        waited = app.queue.overdue()
-        if waited > STUCK_SECONDS:
-            raise RuntimeError(f"a pass has been due for {waited:.0f} s")
-        return round(waited, 1)
-
-    # Not retried, or the probe's own request would wait for the retries.
-    kopf.on.probe(id="overdue_seconds", errors=kopf.ErrorsMode.PERMANENT, registry=registry)(overdue_seconds)
-    return registry
+def _raise_from(task: asyncio.Task[Any]) -> None:
+    """Raise what a task ended with; a lost Lease as what it is, and not as one of a group."""
+    try:
+        task.result()
+    except* leader.LostError as group:
+        raise group.exceptions[0] from None
 
 
-def build_settings(config: Config) -> kopf.OperatorSettings:
-    """Return kopf's settings: it watches and logs in; it writes nothing."""
-    settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
-    settings.persistence.finalizer = names.FINALIZER
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=kinds.GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=kinds.GROUP, key="unused")
-    settings.networking.request_timeout = config.request_timeout_seconds
-    settings.networking.connect_timeout = min(10.0, config.request_timeout_seconds)
-    settings.watching.chunk_size = 500
-    settings.process.ultimate_exiting_timeout = 10.0
-    # Handlers take no time, so nothing is lost by not waiting for them.
-    settings.queueing.idle_timeout = 1.0
-    settings.queueing.exit_timeout = 0.5
-    for kind in kinds.WATCHED:
-        if kind not in kinds.OWN:
-            settings.watching.label_selectors[kind.plural] = names.WATCH_SELECTOR
-    return settings
+async def _election(config: Config, stack: contextlib.AsyncExitStack) -> leader.Election | None:
+    if not config.lease_seconds:
+        return None
+    agent = f"gptservice-operator-lease/{__version__}"
+    timeout = leader.request_seconds(config.lease_seconds)
+    connection = await Cluster.connect(user_agent=agent, request_timeout=timeout)
+    stack.push_async_callback(connection.close)
+    return leader.Election(
+        cluster=connection,
+        namespace=config.namespace,
+        identity=f"{config.pod_name or socket.gethostname()}_{config.pod_uid or uuid.uuid4()}",
+        seconds=config.lease_seconds,
+        clock=time.monotonic,
+        now=lambda: datetime.datetime.now(datetime.UTC),
+    )
+
+
+async def _serve_pages(app: App, stack: contextlib.AsyncExitStack) -> None:
+    pages = web.Pages(
+        problems=app.problems,
+        not_ready=app.not_ready,
+        measure=app.measure,
+        overview=app.debug.overview,
+        one=app.debug.one,
+    )
+    everywhere = "0.0.0.0"  # noqa: S104 - the kubelet asks from outside
+    await stack.enter_async_context(web.serving(web.probes(pages), everywhere, app.config.health_port))
+    await stack.enter_async_context(web.serving(web.metrics(pages), everywhere, app.config.metrics_port))
+    await stack.enter_async_context(web.serving(web.debug(pages), web.LOOPBACK, app.config.debug_port))
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -222,73 +263,8 @@ def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         loop.default_exception_handler(context)
 
 
-async def run(config: Config, started: float) -> None:
-    """Run the operator until a signal ends it.
-
-    Raises:
-        OperatorError: the watches ended by themselves; without them the operator would be deaf.
-    """
-    asyncio.get_running_loop().set_exception_handler(_on_loop_error)
-    agent = f"gptservice-operator/{__version__}"
-    cluster = await Cluster.connect(user_agent=agent, request_timeout=config.request_timeout_seconds)
-    app = build_app(config, cluster)
-    if config.metrics_port:
-        prometheus_client.start_http_server(config.metrics_port)
-    signalled, watches_ending = asyncio.Event(), asyncio.Event()
-    registry = build_registry(app)
-    _take_signals(registry, signalled)
-    kopf.on.cleanup(registry=registry, id="watches_ending")(_setter(watches_ending))
-    tasks = [
-        asyncio.create_task(_watch(config, registry), name="watches"),
-        asyncio.create_task(app.run(started), name="passes"),
-        asyncio.create_task(signalled.wait(), name="signal"),
-        asyncio.create_task(watches_ending.wait(), name="watches ending"),
-    ]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        await _end(tasks)
-        await cluster.close()
-    if not signalled.is_set():
-        raise OperatorError("the watches ended by themselves; see the lines above. Ending, to be started again")
-
-
 async def _end(tasks: list[asyncio.Task[Any]]) -> None:
     """Cancel everything, within bounds: kopf forgets to close some watch generators and waits long for the rest."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks, timeout=END_SECONDS)
-
-
-def _setter(event: asyncio.Event) -> Callable[..., Coroutine[Any, Any, None]]:
-    async def set_event(**_: Any) -> None:
-        event.set()
-
-    return set_event
-
-
-def _take_signals(registry: kopf.OperatorRegistry, signalled: asyncio.Event) -> None:
-    """Have signals end the passes first; kopf's own handlers would end the watches first."""
-
-    async def take_signals(**_: Any) -> None:
-        # kopf sets its handlers in the turn of the loop after the one that starts this, so they are replaced.
-        await asyncio.sleep(0.01)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, signalled.set)
-
-    kopf.on.startup(registry=registry, id="take_signals")(take_signals)
-
-
-async def _watch(config: Config, registry: kopf.OperatorRegistry) -> None:
-    """Run kopf's watches."""
-    await kopf.operator(
-        registry=registry,
-        settings=build_settings(config),
-        standalone=True,
-        # Of no use without peering; kopf would make one from the user's name, which an image's UID has not.
-        identity=cast(Any, names.MANAGER),
-        clusterwide=True,
-        liveness_endpoint=f"http://0.0.0.0:{config.health_port}/healthz" if config.health_port else None,
-    )

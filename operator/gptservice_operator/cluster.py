@@ -1,18 +1,16 @@
 """The Kubernetes API: the only module that imports the client, and the only one whose calls leave the process."""
 
 import asyncio
-import json
-import re
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
 from kubernetes.aio import client
 from kubernetes.aio import config as untyped_config
 
-from . import errors, metrics
+from . import errors, metrics, replies
 from .api import kinds
 from .api.body import entries, section
 
@@ -25,18 +23,6 @@ PAGE_SIZE = 500
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
 _MERGE_PATCH = "application/merge-patch+json"
 
-_NOT_TYPED = "failed to create typed"
-"""The API server's words, with status 500, for an apply to an object whose stored types are not those of its schema."""
-
-_DENIED = re.compile(r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy '\S+' .*denied request")
-"""The API server's words for a policy's refusal. Its status is the policy's own choice, such as 400, or 422 for an
-object in which no field is at fault."""
-
-_KIND_IS_GOING = "while custom resource definition is terminating"
-"""In the API server's words; it gives no code for it."""
-
-_TO_ESCAPE = re.compile("[\x7f-\uffff]")
-
 Body = dict[str, Any]
 
 # The generated client carries no types below its classes.
@@ -46,13 +32,21 @@ _client_config: Any = untyped_config
 class Cluster:
     """One pooled session with the API server. Objects go in and come out as plain dicts."""
 
-    def __init__(self, api: client.ApiClient, request_timeout: float) -> None:
+    def __init__(self, api: client.ApiClient, request_timeout: float, may_write: Callable[[], bool]) -> None:
         self._api: Any = api
         self._timeout = request_timeout
+        self._may_write = may_write
 
     @classmethod
-    async def connect(cls, *, user_agent: str, request_timeout: float) -> "Cluster":
+    async def connect(
+        cls, *, user_agent: str, request_timeout: float, may_write: Callable[[], bool] = lambda: True
+    ) -> "Cluster":
         """Log in as the pod's service account, or by KUBECONFIG outside of a cluster.
+
+        Args:
+            user_agent: by which the API server's audit log knows us.
+            request_timeout: longest time for one request, in seconds.
+            may_write: asked before each write, which is refused if it says no: somebody else may be writing.
 
         Raises:
             errors.Waiting: neither a service account nor a usable kubeconfig is there.
@@ -67,7 +61,7 @@ class Cluster:
                 raise errors.Waiting(f"no access to a cluster: no service account, and KUBECONFIG: {error}") from error
         api = client.ApiClient(configuration)
         api.user_agent = user_agent
-        return cls(api, request_timeout)
+        return cls(api, request_timeout, may_write)
 
     async def close(self) -> None:
         """Close the session."""
@@ -173,6 +167,16 @@ class Cluster:
             return False
         return True
 
+    async def replace(self, manifest: Mapping[str, Any], kind: kinds.Kind) -> Body:
+        """Replace an object that is still at the resourceVersion of the manifest.
+
+        Raises:
+            errors.Conflict: it is not.
+        """
+        metadata = manifest["metadata"]
+        path = kind.path(metadata["namespace"], metadata["name"])
+        return await self._call("PUT", kind, path, body=manifest, verb="update")
+
     async def events(self, namespace: str, uid: str) -> Sequence[Body]:
         """Return the Events of one object, up to PAGE_SIZE of them, in no order."""
         query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": str(PAGE_SIZE)}
@@ -215,6 +219,8 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
         merge: bool = False,
     ) -> Body:
+        if method != "GET" and not self._may_write():
+            raise errors.Transient(f"{verb} {kind.name}: not sent, for the lease has run out")
         code = "error"
         try:
             status, reply, retry_after = await self._send(method, path, query, body, merge=merge)
@@ -224,7 +230,7 @@ class Cluster:
         finally:
             metrics.REQUESTS.labels(verb, kind.name, code).inc()
         if status >= 300:
-            raise _error(verb, kind, status, reply, retry_after)
+            raise replies.error(verb, kind, status, reply, retry_after)
         return reply
 
     async def _send(
@@ -232,7 +238,7 @@ class Cluster:
     ) -> tuple[int, Body, str | None]:
         applies = method == "PATCH" and not merge
         content_type = _APPLY_PATCH if applies else _MERGE_PATCH if merge else "application/json"
-        content = encoded(body) if applies and body is not None else body
+        content = replies.encoded(body) if applies and body is not None else body
         headers = {"Accept": "application/json", "Content-Type": content_type}
         _, url, headers, _, _ = await self._api.param_serialize(
             method, path, header_params=headers, auth_settings=["BearerToken"]
@@ -242,53 +248,4 @@ class Cluster:
         async with asyncio.timeout(self._timeout):
             response = await self._api.call_api(method, url, headers, content)
             text = await response.read()
-        return response.status, _parsed(text, response.status), response.headers.get("Retry-After")
-
-
-def encoded(body: Mapping[str, Any]) -> str:
-    """Return the JSON of an object in the form that the API server's YAML parser reads, too.
-
-    It knows no surrogate pairs, as JSON escapes an emoji, and takes no control characters that are not escaped.
-    """
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return _TO_ESCAPE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _parsed(text: bytes, status: int) -> Body:
-    """Return the JSON object of a reply; something between us and the API server may have answered in its place."""
-    try:
-        reply = json.loads(text)
-    except ValueError:
-        reply = None
-    if isinstance(reply, dict):
-        return cast("Body", reply)
-    if status < 300:
-        raise errors.Transient(f"the API server's reply is not a JSON object: {text[:100]!r}")
-    return {}
-
-
-def _error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: str | None) -> errors.OperatorError:
-    """Map the API server's answer to one of our kinds of error."""
-    what = f"{verb} {kind.name}: {reply.get('message') or f'HTTP {status}'}"
-    if any(cause.get("reason") == "NamespaceTerminating" for cause in entries(reply, "details", "causes")):
-        return errors.Absent(what)
-    if status != 429 and _DENIED.search(what):
-        return errors.Waiting(what)
-    if status == 403 and _KIND_IS_GOING in what:
-        return errors.Absent(what)
-    by_status: dict[int, type[errors.OperatorError]] = {
-        400: errors.Invalid,
-        401: errors.Waiting,
-        403: errors.Waiting,
-        404: errors.Absent,
-        409: errors.Conflict,
-        413: errors.Invalid,
-        422: errors.Invalid,
-    }
-    if status == 500 and _NOT_TYPED in what:
-        return errors.Invalid(what)
-    if status == 409 and reply.get("reason") != "AlreadyExists" and verb == "create":
-        return errors.Transient(what)  # of the quota's counter, not of the object
-    if status in by_status:
-        return by_status[status](what)
-    return errors.Transient(what, float(retry_after) if retry_after and retry_after.isdigit() else None)
+        return response.status, replies.parsed(text, response.status), response.headers.get("Retry-After")

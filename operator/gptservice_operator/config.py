@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from gptservice_runtime import contract
 
+from . import logs
 from .api.words import DNS_LABEL, QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+LEAST_LEASE_SECONDS = 3
+"""A shorter Lease would be lost to one slow request."""
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
@@ -60,10 +63,20 @@ class Config:
     """Longest time for one API request."""
     log_level: str = "INFO"
     """Python's name of the log level."""
+    log_format: str = "text"
+    """``text`` for people, ``json`` for one object per line."""
+    lease_seconds: int = 15
+    """Duration of the Lease by which replicas agree on who writes; 0 for a single one that needs none."""
+    pod_name: str = ""
+    """The operator's own pod, for the Lease; the host's name if empty."""
+    pod_uid: str = ""
+    """UID of that pod: a container that was started again in it takes its own Lease back at once."""
     health_port: int = 8080
     """Port of /healthz; 0 switches it off."""
     metrics_port: int = 9090
     """Port of /metrics; 0 switches it off."""
+    debug_port: int = 6060
+    """Port of /debug on the loopback: `kubectl port-forward` reaches it; 0 switches it off."""
 
 
 def _parse(name: str, text: str) -> object:
@@ -110,15 +123,29 @@ _PATTERNS = (
 )
 
 
+_MAY_BE_ZERO = (
+    "fs_group",
+    "health_port",
+    "metrics_port",
+    "debug_port",
+    "status_interval_seconds",
+    "lease_seconds",
+)
+
+
 def _check_ranges(config: Config) -> None:
     for name in Config.__annotations__:
         value = getattr(config, name)
-        least = 0 if name in ("fs_group", "health_port", "metrics_port", "status_interval_seconds") else 1e-3
+        least = 0 if name in _MAY_BE_ZERO else 1e-3
         if isinstance(value, (int, float)) and not least <= value < math.inf:
             raise _unusable(name, value, f"a number from {least:g} on")
+    if 0 < config.lease_seconds < LEAST_LEASE_SECONDS:
+        raise _unusable("lease_seconds", config.lease_seconds, f"0 or a number from {LEAST_LEASE_SECONDS} on")
 
 
 def _check_words(config: Config) -> None:
+    if config.log_format not in logs.FORMATS:
+        raise _unusable("log_format", config.log_format, f"one of {', '.join(logs.FORMATS)}")
     if config.log_level.upper() not in LOG_LEVELS:
         raise _unusable("log_level", config.log_level, f"one of {', '.join(LOG_LEVELS)}")
     if config.runtime_image_pull_policy not in PULL_POLICIES:

@@ -77,3 +77,12 @@ def is_behind(deployment: Body) -> bool:
     """Return whether the numbers in a Deployment's status still speak of what it was before its last change."""
     seen = section(deployment, "status").get("observedGeneration", 0)
     return bool(seen < deployment["metadata"].get("generation", 0))
+
+
+def is_told_already(service: Body, deployment: Body) -> bool:
+    """Return whether a status was written for this spec, and the Deployment's numbers are about to change.
+
+    An autoscaler's step would otherwise show for a moment as a service that is not Ready.
+    """
+    told = section(service, "status").get("observedGeneration") == service["metadata"].get("generation")
+    return bool(told and is_behind(deployment))

@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import child, companions, exposed, gpu_health, names, parse, pod_state, replicas, resolve, revisions
+from . import (
+    added_containers,
+    child,
+    companions,
+    exposed,
+    gpu_health,
+    names,
+    parse,
+    pod_state,
+    replicas,
+    resolve,
+    revisions,
+)
 from .actions import Chain, ChildKey, Delete, Manifest
 from .api import kinds
 from .api.body import entries, section
@@ -77,17 +89,22 @@ def decide(
     decided = judge(_case(snapshot, resolved, known, data), now).remembering(replacement.mark)
     back_to = decided.back_to
     run = resolved if back_to is None else exposed.as_run(resolved, back_to.data["template"], service)
+    manifests = _manifests(run, data, known, decided)
     return Decision(
         resolved=run,
         stop=stop,
-        desired=(*_manifests(run, data, known, decided), *_unmarked(run, known)),
-        expired=_expired(resolved, snapshot, known),
+        desired=(*manifests, *_unmarked(run, known)),
+        expired=tuple(_expired(known, _referred(resolved, snapshot, known))),
         revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
         effective=(back_to.data if back_to is not None else data)["effective"],
         fate=decided,
         replacement=replacement,
         in_use=_in_use(resolved, _stable(snapshot, known)),
-        warnings=(*_warnings(snapshot, current, fresh, data), *exposed.differences(resolved, run)),
+        warnings=(
+            *_warnings(snapshot, current, fresh, data),
+            *exposed.differences(resolved, run),
+            *_in_the_way(manifests, _deployment(snapshot)),
+        ),
     )
 
 
@@ -114,6 +131,11 @@ def _manifests(
         marks=decided.marks.annotations,
         runs=decided.back_to.data if decided.back_to is not None else None,
     )
+
+
+def _expired(known: Mapping[str, revisions.Kept], referred: set[str]) -> Iterator[Delete]:
+    for one in revisions.expired(known, referred):
+        yield Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
 
 
 def _unmarked(resolved: Resolved, known: Mapping[str, revisions.Kept]) -> Iterator[Manifest]:
@@ -164,11 +186,15 @@ def _in_use(resolved: Resolved, stable: revisions.Kept | None) -> frozenset[Chil
     return frozenset(keys)
 
 
+def is_to_stop(service: Mapping[str, Any]) -> bool:
+    """Return whether nothing is to run. A spec that is refused may hold anything; only a count of 0 says so."""
+    asked = section(service, "spec").get("replicas")
+    return asked is not False and asked == 0
+
+
 def _stop(snapshot: Snapshot) -> Chain:
-    """A spec that is refused may hold anything; only a count of 0 says that nothing is to run."""
     live = _deployment(snapshot)
-    asked = section(snapshot.service, "spec").get("replicas")
-    if live is None or isinstance(asked, bool) or asked != 0:
+    if live is None or not is_to_stop(snapshot.service):
         return ()
     return replicas.stop(names.deployment(snapshot.service["metadata"]["name"]), live)
 
@@ -207,11 +233,6 @@ def _recovered(resolved: Resolved, fresh: Mapping[str, Any], snapshot: Snapshot)
     }
 
 
-def _expired(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> tuple[Delete, ...]:
-    old = revisions.expired(known, _referred(resolved, snapshot, known))
-    return tuple(Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid) for one in old)
-
-
 def _referred(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> set[str]:
     """Return the keys that are in use: of the spec, of the Deployment, of live pods, and the stable one."""
     live = _deployment(snapshot)
@@ -220,6 +241,11 @@ def _referred(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisi
     stable = section(snapshot.service, "status").get("stableRevision")
     keys = {key for template in templates if (key := revisions.key_of_template(template)) is not None}
     return {resolved.origin.key, *keys, *(one.key for one in known.values() if one.name == stable)}
+
+
+def _in_the_way(manifests: list[Manifest], live: Observed | None) -> Iterator[str]:
+    ours = next(manifest for manifest in manifests if manifest["kind"] == kinds.DEPLOYMENT.name)
+    return added_containers.warnings(ours, live.body if live is not None else None)
 
 
 def _warnings(

@@ -23,6 +23,10 @@ class Discovery:
     _scanned: bool = False
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def has(self, kind: kinds.Kind) -> bool:
+        """Return whether the API server has a kind, as far as is known."""
+        return kind not in kinds.OPTIONAL or kind in self.served
+
     async def refresh(self, cluster: Cluster) -> bool:
         """Ask the API server; return whether the answer is another than before. No answer is no news."""
         served = frozenset([kind for kind in kinds.OPTIONAL if await self._is_served(cluster, kind)])

@@ -3,6 +3,7 @@
 Where an argument and a field are about the same thing, the field decides, from whichever layer it comes.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from .vllm.arguments import Given, parse
 _MAX_TOLD = 5
 _MAX_PROBLEM = 400
 _TENSOR_PARALLEL = "--tensor-parallel-size"
-_PIPELINE_PARALLEL = "--pipeline-parallel-size"
+_DIVIDE_GPUS = (_TENSOR_PARALLEL, "--pipeline-parallel-size", "--prefill-context-parallel-size")
+"""The product of their sizes is the count of GPUs that the engine takes (vLLM's world size)."""
 
 
 class RefusedError(Exception):
@@ -79,14 +81,17 @@ def _told(problems: Sequence[str]) -> str:
 
 def _tensor_parallel_size(given: Sequence[Given], gpus: int) -> int:
     """On the CPU any parallelism is taken; else it must use exactly the GPUs there are."""
-    sizes = {one.flag: one.value for one in given if isinstance(one.value, int)}
-    tensor, pipeline = sizes.get(_TENSOR_PARALLEL, gpus), sizes.get(_PIPELINE_PARALLEL, 1)
-    if gpus == 0 or (tensor * pipeline == gpus and tensor > 0):
+    sizes = {one.flag: one.value for one in given if one.flag in _DIVIDE_GPUS and isinstance(one.value, int)}
+    others = math.prod(size for flag, size in sizes.items() if flag != _TENSOR_PARALLEL)
+    tensor = sizes.get(_TENSOR_PARALLEL, max(1, gpus // others) if others > 0 else 1)
+    if gpus == 0 or (tensor * others == gpus and tensor > 0):
         return tensor
-    where = [one.where for one in given if one.flag in (_TENSOR_PARALLEL, _PIPELINE_PARALLEL)]
+    where = [one.where for one in given if one.flag in sizes]
+    told = ", ".join(f"{flag.removeprefix('--').replace('-', ' ')} {size}" for flag, size in sizes.items())
     raise RefusedError(
-        f"{where[-1]}: tensor parallel size {tensor}, pipeline parallel size {pipeline}: their product must be "
-        f"gpu.count, which is {gpus}; without the arguments it is"
+        f"{where[-1]}: {told}: their product must be gpu.count, which is {gpus}; without the arguments it is"
+        if _TENSOR_PARALLEL in sizes
+        else f"{where[-1]}: {told}: must divide gpu.count, which is {gpus}; what is left is tensor parallel"
     )
 
 

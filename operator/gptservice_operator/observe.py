@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from . import errors, extract
 from .actions import ChildKey
 from .api import kinds
+from .api.body import Body
 from .cluster import Cluster
-from .render.resolved import Resolved
 from .store import Observed, Store, observed
 
 
@@ -26,7 +26,7 @@ async def complete(
     store: Store,
     desired: Sequence[ChildKey],
     known: Mapping[ChildKey, Observed],
-    owner: Resolved,
+    service: Body,
     also: Sequence[ChildKey] = (),
 ) -> View:
     """Return every desired child's live object, or that there is none; and those of ``also`` that exist.
@@ -39,7 +39,7 @@ async def complete(
         if key in view.observed:
             continue
         try:
-            found = await _look(cluster, store, key, owner)
+            found = await _look(cluster, store, key, service)
         except errors.OperatorError as error:
             view.unknown[key] = error
             continue
@@ -50,13 +50,13 @@ async def complete(
     return view
 
 
-async def _look(cluster: Cluster, store: Store, key: ChildKey, owner: Resolved) -> Observed | None:
-    kind = kinds.BY_NAME[key[0]]
-    body = await cluster.get(kind, owner.namespace, key[1])
+async def _look(cluster: Cluster, store: Store, key: ChildKey, service: Body) -> Observed | None:
+    kind, owner = kinds.BY_NAME[key[0]], service["metadata"]
+    body = await cluster.get(kind, owner["namespace"], key[1])
     if body is None:
         return None
     entry = extract.entry(kind, body)
-    if entry.controller_uid == owner.uid:
+    if entry.controller_uid == owner["uid"]:
         store.put(entry)
     return observed(entry)
 

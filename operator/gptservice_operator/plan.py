@@ -39,7 +39,9 @@ def plan(
         if manifest is scaled:
             kept_first = child.chain(ahead, observed.get(child_key(ahead)), owner_uid) if ahead is not None else ()
             chains.append((*kept_first, *replicas.scaled(manifest, scaler, observed, owner_uid, initial_replicas)))
-        elif manifest is not scaler and manifest is not ahead:
+        elif manifest is scaler:
+            chains.append(_also_in_the_way(scaled, manifest, observed, owner_uid))
+        elif manifest is not ahead:
             chains.append(child.chain(manifest, observed.get(key), owner_uid))
     unwanted = _no_longer_wanted(manifests, observed, owner_uid)
     chains += [(deletion,) for deletion in unwanted if (deletion.kind, deletion.name) not in in_use]
@@ -68,6 +70,17 @@ def _keeps(revision: Manifest, observed: Mapping[ChildKey, Observed], owner_uid:
     if live is None or live.controller_uid != owner_uid:
         return False
     return live.body.get("data") == revision["data"] and revisions.marks(live.body) == revisions.marks(revision)
+
+
+def _also_in_the_way(
+    scaled: Manifest | None, scaler: Manifest, observed: Mapping[ChildKey, Observed], owner_uid: str
+) -> Chain:
+    """An autoscaler is dealt with beside its Deployment; where both names are taken, both are told."""
+    live = observed.get(child_key(scaled)) if scaled is not None else None
+    hpa = observed.get(child_key(scaler))
+    if live is None or hpa is None or owner_uid in (live.controller_uid, hpa.controller_uid):
+        return ()
+    return (child.foreign(scaler, hpa),)
 
 
 def _named(manifests: Mapping[ChildKey, Manifest], kind: kinds.Kind) -> Manifest | None:

@@ -21,12 +21,24 @@ class _Item:
     due: float | None = None
     """Time of the next pass; None if none is wanted."""
     running: bool = False
+    began: float = 0.0
+    """When the running pass began."""
     urgent: bool = False
     """Whether the user edited the object since the last pass began."""
     forgotten: bool = False
     failures: int = 0
     not_before: float = 0.0
     """Earliest time of a pass that is not urgent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A service in the queue; times in seconds."""
+
+    due_in: float | None
+    running_for: float | None
+    failures: int
+    """How often in a row its pass has failed."""
 
 
 @dataclass(slots=True)
@@ -75,6 +87,24 @@ class Queue:
         waits = [now - item.due for item in self._items.values() if item.due is not None and not item.running]
         return max([0.0, *waits])
 
+    def longest_pass(self) -> float:
+        """Return for how many seconds the oldest of the running passes has run; 0 if none runs."""
+        now = self.clock()
+        return max((now - item.began for item in self._items.values() if item.running), default=0.0)
+
+    def waiting(self) -> dict[Key, Waiting]:
+        """Return what waits or runs, by service."""
+        now = self.clock()
+        return {
+            key: Waiting(
+                due_in=round(item.due - now, 3) if item.due is not None else None,
+                running_for=round(now - item.began, 3) if item.running else None,
+                failures=item.failures,
+            )
+            for key, item in self._items.items()
+            if item.due is not None or item.running
+        }
+
     def _schedule(self, due: float, key: Key) -> None:
         heapq.heappush(self._heap, (due, key))
         self._changed.set()
@@ -92,7 +122,8 @@ class Queue:
     def _start(self, group: asyncio.TaskGroup, key: Key) -> None:
         item = self._items[key]
         item.due, item.running, item.urgent = None, True, False
-        item.not_before = self.clock() + self.interval
+        item.began = self.clock()
+        item.not_before = item.began + self.interval
         self._running += 1
         group.create_task(self._work(key, item), name=f"pass {key[0]}/{key[1]}")
 

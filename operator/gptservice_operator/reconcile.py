@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status
 from .api import kinds
 from .api.body import Body, section
+from .census import Census
 from .cluster import Cluster
 from .config import Config
 from .contests import Contests
-from .counts import is_behind
+from .counts import is_told_already
 from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
-from .failures import cause, raise_unless_settled
+from .failures import cause_of, raise_unless_settled
+from .gpu_health import Replacement
 from .recorder import Recorder
 from .render.resolved import Resolved
 from .skew import Skew
@@ -45,6 +47,8 @@ class Reconciler:
     """Which optional kinds the cluster has."""
     recorder: Recorder = field(default_factory=Recorder)
     """Tells people by Events what changed."""
+    census: Census = field(default_factory=Census)
+    """Counts services by state, and how long they take."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one service's children and status to what its spec says.
@@ -60,14 +64,16 @@ class Reconciler:
             self.mounts.forget(key)
             self.contests.forget(key)
             self.recorder.forget(key)
+            self.census.forget(key)
             return None
         now = self.now()
+        self.census.see(snapshot.service, now)
         decision, view = await self._look(snapshot, now)
         failures = await self._stop(key, decision, now)
         stuck = events.Found()
         if view is not None and isinstance(decision.resolved, Resolved):
             failures += await self._write_children(key, decision, decision.resolved, view, now)
-            failures += await self._replace_pod(key, decision, failures)
+            failures = failures or await self._replace_pod(key[0], decision.replacement)
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
         left = await self._write_status(key, snapshot, decision, failures, stuck, now)
         raise_unless_settled(failures)
@@ -79,10 +85,10 @@ class Reconciler:
         decision = decide.decide(snapshot, self.config, now, self.discovery.served)
         resolved = decision.resolved
         if not isinstance(resolved, Resolved):
-            return decision, None
+            return await self._look_for_what_to_stop(snapshot, decision, now), None
         desired = [actions.child_key(manifest) for manifest in decision.desired]
         also = _autoscaler_out_of_sight(resolved, snapshot)
-        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, resolved, also)
+        view = await observe.complete(self.cluster, self.store, desired, snapshot.children, snapshot.service, also)
         found = view.observed.get(decision.revision)
         if found is not None and decision.revision not in snapshot.children:
             # There after all, but the watches do not show it: its label is gone.
@@ -90,6 +96,17 @@ class Reconciler:
             seen = dataclasses.replace(snapshot, children=children)
             decision = decide.decide(seen, self.config, now, self.discovery.served)
         return decision, view
+
+    async def _look_for_what_to_stop(self, snapshot: Snapshot, refused: Decision, now: datetime.datetime) -> Decision:
+        """Decide again with a Deployment that no watch shows: a service that is to stop may have lost its label."""
+        key = (kinds.DEPLOYMENT.name, names.deployment(snapshot.service["metadata"]["name"]))
+        if not decide.is_to_stop(snapshot.service) or key in snapshot.children:
+            return refused
+        view = await observe.complete(self.cluster, self.store, [], snapshot.children, snapshot.service, [key])
+        if key not in view.observed:
+            return refused
+        seen = dataclasses.replace(snapshot, children=view.observed)
+        return decide.decide(seen, self.config, now, self.discovery.served)
 
     async def _stop(self, key: Key, decision: Decision, now: datetime.datetime) -> list[errors.OperatorError]:
         """Whoever starts a stopped Deployment again and again is in contest for it, too."""
@@ -133,15 +150,11 @@ class Reconciler:
         self.contests.settle(key, changed, now)
         return failures
 
-    async def _replace_pod(
-        self, key: Key, decision: Decision, failures: Sequence[errors.OperatorError]
-    ) -> list[errors.OperatorError]:
+    async def _replace_pod(self, namespace: str, gpu: Replacement) -> list[errors.OperatorError]:
         """Delete a pod for its GPU, once it is kept that it was: not even a restart may make it two in a row."""
-        pod = decision.replacement.pod
-        if pod is None or failures:
-            return []
         try:
-            await Writes(self.cluster, self.store, key[0]).delete_pod(pod, decision.replacement.uid)
+            if gpu.pod is not None:
+                await Writes(self.cluster, self.store, namespace).delete_pod(gpu.pod, gpu.uid)
         except errors.OperatorError as error:
             return [error]
         return []
@@ -202,26 +215,16 @@ class Reconciler:
             return None
         metadata = begun.service["metadata"]
         deployment = _deployment(latest)
-        if not failures and deployment is not None and _is_told_already(begun.service, deployment):
+        if not failures and deployment is not None and is_told_already(begun.service, deployment):
             return None
-        facts = status.Facts(
-            service=begun.service,
-            resolved=decision.resolved,
-            failure=cause(failures),
-            deployment=deployment,
-            hpa=_own_child(latest, kinds.HPA, names.hpa(metadata["name"])),
-            pods=latest.pods,
-            warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
-            missing={uid: secret.message for uid, secret in stuck.missing.items()},
-            effective=decision.effective,
-            rollout=decision.fate.cause,
-        )
+        facts = self._facts(key, begun, latest, decision, failures, stuck)
         proof = self._prove(facts, latest, now)
         # What only the former one needed may go as soon as another is stable.
         former = section(begun.service, "status").get("stableRevision")
         again = proof.seconds_left if former in (None, proof.name) else 0.0
         facts = dataclasses.replace(facts, stable_revision=proof.name, calm=proof.calm, settled=proof.settled)
         wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
+        self.census.count(key, wanted)
         if not status.is_news(wanted, begun.service):
             return again
         try:
@@ -231,8 +234,31 @@ class Reconciler:
         entry = extract.entry(kinds.GPT_SERVICE, live)
         if _is_as_it_was(entry.body(), begun.service):
             self.store.put(entry)
+        self.census.told(begun.service, wanted, now)
         await self.recorder.record(self.cluster, begun.service, wanted, now)
         return again
+
+    def _facts(
+        self,
+        key: Key,
+        begun: Snapshot,
+        latest: Snapshot,
+        decision: Decision,
+        failures: Sequence[errors.OperatorError],
+        stuck: events.Found,
+    ) -> status.Facts:
+        return status.Facts(
+            service=begun.service,
+            resolved=decision.resolved,
+            failure=cause_of(failures),
+            deployment=_deployment(latest),
+            hpa=_own_child(latest, kinds.HPA, names.hpa(key[1])),
+            pods=latest.pods,
+            warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
+            missing={uid: secret.message for uid, secret in stuck.missing.items()},
+            effective=decision.effective,
+            rollout=decision.fate.cause,
+        )
 
     def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:
         return stability.prove(
@@ -243,15 +269,6 @@ class Reconciler:
             now=now,
             period=self.config.stable_seconds,
         )
-
-
-def _is_told_already(service: Body, deployment: Body) -> bool:
-    """Whether a status was written for this spec, and the Deployment's numbers are about to change.
-
-    An autoscaler's step would otherwise show for a moment as a service that is not Ready.
-    """
-    told = section(service, "status").get("observedGeneration") == service["metadata"].get("generation")
-    return told and is_behind(deployment)
 
 
 def _is_as_it_was(live: Body, begun: Body) -> bool:

@@ -1,68 +1,101 @@
-"""Logs kopf in with a session that tells when one of its watches begins."""
+"""kopf, and the only module besides ``login`` that knows it: which watch feeds what. Nothing else happens there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from http import HTTPStatus
-from typing import Any
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
 
-import aiohttp
 import kopf
 
+from . import names
 from .api import kinds
-
-GONE_SECONDS = 10.0
-"""How long the news that a kind is gone is kept from kopf. It ends the process by it, unless it has heard of the CRD's
-deletion by then, upon which it drops the watch; the API server tells the two in any order."""
-
-_SCAN_PATH = "/apis"
-_BY_LIST_PATH: dict[str, kinds.Kind] = {kind.path(): kind for kind in kinds.WATCHED}
+from .config import Config
+from .health import WATCH_SECONDS
+from .login import Tracing, login_traced
 
 
-def login_traced(
-    begun: Callable[[kinds.Kind], None], on_scan: Callable[[], Awaitable[None]], **kwargs: Any
-) -> kopf.AiohttpSession | None:
-    """Log in as the pod's service account, or by KUBECONFIG.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What is called."""
 
-    kopf lists a kind each time that a watch cannot be continued. It reports the objects that are there, never those
-    that have gone in the meantime, and nothing at all if none is left; so the lists themselves are watched for.
+    on_event: Callable[[kinds.Kind, Mapping[str, Any]], None]
+    """With each event of a watch."""
+    tracing: Tracing
+    """What the watches' own requests tell."""
+    signalled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by SIGTERM and SIGINT."""
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the watches end."""
 
-    Args:
-        begun: called when kopf has listed a kind, so that its watch begins.
-        on_scan: awaited before kopf looks which kinds there are: at the start, and when a CRD changes.
-        kwargs: what kopf passes to a login handler.
-    """
-    info = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-    if info is None:
-        return None
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
-        headers=info.as_http_headers(),
-        proxy=info.proxy_url,
-        trust_env=info.trust_env,
-        trace_configs=[_trace(begun, on_scan)],
-    )
-    return kopf.AiohttpSession(
-        server=info.server,
-        default_namespace=info.default_namespace,
-        priority=info.priority,
-        aiohttp_session=session,
+
+async def watch(config: Config, hooks: Hooks) -> None:
+    """Watch until cancelled."""
+    await kopf.operator(
+        registry=build_registry(hooks),
+        settings=build_settings(config),
+        standalone=True,
+        # Of no use without peering; kopf would make one from the user's name, which an image's UID has not.
+        identity=cast(Any, names.MANAGER),
+        clusterwide=True,
     )
 
 
-def _trace(begun: Callable[[kinds.Kind], None], on_scan: Callable[[], Awaitable[None]]) -> aiohttp.TraceConfig:
-    async def on_request_start(_session: Any, _context: Any, params: aiohttp.TraceRequestStartParams) -> None:
-        if params.url.path == _SCAN_PATH:
-            await on_scan()
+def build_registry(hooks: Hooks) -> kopf.OperatorRegistry:
+    """Return the table of watches: every kind feeds the store, and nothing else happens in a handler."""
+    registry = kopf.OperatorRegistry()
 
-    async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
-        query = params.url.query
-        kind = _BY_LIST_PATH.get(params.url.path)
-        if kind in kinds.OPTIONAL and params.response.status == HTTPStatus.NOT_FOUND:
-            await asyncio.sleep(GONE_SECONDS)
-        elif kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
-            begun(kind)
+    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
+        return login_traced(hooks.tracing, **kwargs)
 
-    config = aiohttp.TraceConfig()
-    config.on_request_start.append(on_request_start)
-    config.on_request_end.append(on_request_end)
-    return config
+    kopf.on.login(registry=registry)(login)
+    for kind in kinds.WATCHED:
+        group, _, version = kind.api_version.rpartition("/")
+
+        async def on_event(event: Any, kind: kinds.Kind = kind, **_: Any) -> None:
+            hooks.on_event(kind, event)
+
+        kopf.on.event(group, version, kind.plural, id=f"on_{kind.plural}", registry=registry)(on_event)
+    kopf.on.startup(registry=registry, id="take_signals")(_taking_signals(hooks.signalled))
+    kopf.on.cleanup(registry=registry, id="watches_ending")(_setter(hooks.ending))
+    return registry
+
+
+def build_settings(config: Config) -> kopf.OperatorSettings:
+    """Return kopf's settings: it watches and logs in; it writes nothing."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.persistence.finalizer = names.FINALIZER
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=kinds.GROUP)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=kinds.GROUP, key="unused")
+    settings.networking.request_timeout = config.request_timeout_seconds
+    settings.networking.connect_timeout = min(10.0, config.request_timeout_seconds)
+    settings.watching.chunk_size = 500
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.process.ultimate_exiting_timeout = 10.0
+    # Handlers take no time, so nothing is lost by not waiting for them.
+    settings.queueing.idle_timeout = 1.0
+    settings.queueing.exit_timeout = 0.5
+    for kind in kinds.WATCHED:
+        if kind not in kinds.OWN:
+            settings.watching.label_selectors[kind.plural] = names.WATCH_SELECTOR
+    return settings
+
+
+def _setter(event: asyncio.Event) -> Callable[..., Coroutine[Any, Any, None]]:
+    async def set_event(**_: Any) -> None:
+        event.set()
+
+    return set_event
+
+
+def _taking_signals(signalled: asyncio.Event) -> Callable[..., Awaitable[None]]:
+    """Have signals end the passes first; kopf's own handlers would end the watches first."""
+
+    async def take_signals(**_: Any) -> None:
+        # kopf sets its handlers in the turn of the loop after the one that starts this, so they are replaced.
+        await asyncio.sleep(0.01)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+
+    return take_signals

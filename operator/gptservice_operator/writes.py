@@ -25,7 +25,17 @@ class ChildDeletingError(errors.Transient):
 
 
 class NameTakenError(errors.Conflict):
-    """A child's name is taken by an object that is not ours."""
+    """A child's name is taken by an object that is not ours.
+
+    Args:
+        what: kind and name of the object.
+        whose: what is known of its owner.
+    """
+
+    def __init__(self, what: str, whose: str) -> None:
+        super().__init__(f"{what} {whose}")
+        self.what = what
+        self.whose = whose
 
 
 @dataclass(slots=True)
@@ -63,7 +73,7 @@ class Writes:
     async def _do(self, action: Action) -> None:
         match action:
             case Foreign(kind, name, whose):
-                raise NameTakenError(f"{kind} {name} {whose}")
+                raise NameTakenError(f"{kind} {name}", whose)
             case Apply(manifest, uid):
                 await self._apply(manifest, names.MANAGER, uid)
             case SetReplicas(name, count):

@@ -17,6 +17,13 @@ _USABLE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 """A client's own identifier; any other would let it write into the log, or fill it."""
 _UNPRINTABLE = re.compile(r"[^\x21-\x7e]")
 _LONGEST_PATH = 256
+_FAILED = asgi.Refusal(
+    status=500,
+    message="the server failed; its log says why, by this answer's X-Request-Id",
+    kind="server_error",
+    code="internal_error",
+    headers=(asgi.CLOSE,),
+)
 
 
 class AccessLog:
@@ -50,6 +57,11 @@ class AccessLog:
         headers = [*_without_id(scope), (_ID_HEADER, request_id)]
         try:
             await self._app({**scope, "headers": headers}, receive, send_with_id)
+        except Exception:
+            # The server's own answer is made outside of all middleware, and would name no request.
+            if not status:
+                await asgi.refuse(send_with_id, _FAILED)
+            raise
         finally:
             took = time.monotonic() - began
             self._log.info("%s", line(scope, status, took, request_id.decode(), whole=whole))

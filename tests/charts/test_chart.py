@@ -9,7 +9,7 @@ import pytest
 import yaml
 from kubernetes.client import models
 
-from gptservice_operator import config
+from gptservice_operator import config, lease
 from gptservice_operator.api import kinds
 from tests.charts.conftest import CHART, Helm, Render
 
@@ -47,7 +47,12 @@ def container(manifests: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def environment(manifests: list[dict[str, Any]]) -> dict[str, str]:
-    return {variable["name"]: variable["value"] for variable in container(manifests)["env"]}
+    """The variables as the container sees them; those of the downward API by the path of their field."""
+    return {
+        variable["name"]: variable.get("value")
+        or variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+        for variable in container(manifests)["env"]
+    }
 
 
 def test_helm_lint_finds_nothing(helm: Helm) -> None:
@@ -108,9 +113,19 @@ def test_the_pod_meets_pod_security_restricted(render: Render) -> None:
     assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & set(pod)
 
 
-def test_two_operators_never_run_side_by_side(render: Render) -> None:
-    spec = one(render(), "Deployment")["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+def test_one_of_two_replicas_leads_and_each_knows_its_pod(render: Render) -> None:
+    """A container that is started again takes its own Lease back, by its pod's UID."""
+    manifests = render()
+    assert one(manifests, "Deployment")["spec"]["replicas"] == 2
+    given = environment(manifests)
+    assert given["GPTSERVICE_LEASE_SECONDS"] == "15"
+    assert (given["GPTSERVICE_POD_NAME"], given["GPTSERVICE_POD_UID"]) == ("metadata.name", "metadata.uid")
+
+
+def test_the_lease_of_the_election_and_no_other_can_be_changed(render: Render) -> None:
+    make, change = one(render(), "Role")["rules"]
+    assert make == {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}
+    assert (change["resourceNames"], change["verbs"]) == ([lease.NAME], ["get", "update"])
 
 
 def test_the_role_grants_no_wildcard_and_nothing_on_nodes(render: Render) -> None:
@@ -173,7 +188,9 @@ def test_the_chart_has_the_projects_version() -> None:
     [
         pytest.param({"bogus": 1}, "'bogus' not allowed", id="unknown key"),
         pytest.param({"runtime": {"imgae": "x"}}, "'imgae' not allowed", id="unknown key further down"),
-        pytest.param({"replicas": 2}, "'replicas' not allowed", id="no second replica without leader election"),
+        pytest.param({"replicas": "2"}, "/replicas", id="replicas as text"),
+        pytest.param({"leaseSeconds": 2}, "/leaseSeconds", id="a lease that one slow request loses"),
+        pytest.param({"logFormat": "JSON"}, "/logFormat", id="log format"),
         pytest.param({"image": "operator:dev"}, "/image", id="an image as one string"),
         pytest.param({"image": {"tag": "a tag"}}, "/image/tag", id="a tag that cannot be one"),
         pytest.param({"runtime": {"pullPolicy": "Sometimes"}}, "/runtime/pullPolicy", id="pull policy"),

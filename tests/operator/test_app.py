@@ -11,10 +11,11 @@ import pytest
 from prometheus_client import REGISTRY
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, names, render
+from gptservice_operator import errors, names, passes, render
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
-from gptservice_operator.app import App, build_app, build_settings
+from gptservice_operator.app import App, build_app
+from gptservice_operator.watches import build_settings
 from tests.operator import builders, virtual_time
 from tests.operator.builders import NAMESPACE, Body
 from tests.operator.fake_cluster import FakeCluster
@@ -53,7 +54,7 @@ class Started:
 @pytest.fixture
 def started() -> Started:
     app = build_app(builders.config(), FakeCluster().as_cluster())
-    app.filled = True
+    app.working = True
     wakes = Wakes()
     app.queue = wakes  # type: ignore[assignment]
     return Started(app, wakes)
@@ -122,7 +123,7 @@ class TestEvents:
         assert started.app.store.service(CHAT) is None
 
     def test_nobody_is_woken_before_the_store_is_filled(self, started: Started) -> None:
-        started.app.filled = False
+        started.app.working = False
         assert started.event(service(version=1)) == []
         assert started.app.store.service(CHAT) is not None
 
@@ -148,7 +149,8 @@ class Lists(FakeCluster):
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Lists:
     """A cluster with one service; the app's clock is the virtual one."""
-    monkeypatch.setattr(app_module, "time", SimpleNamespace(monotonic=virtual_time.now))
+    for module in (app_module, passes):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=virtual_time.now))
     cluster = Lists()
     cluster.add(builders.service())
     return cluster
@@ -205,7 +207,7 @@ class TestRunning:
             runner = asyncio.create_task(app.run(0.0))
             for kind in kinds.WATCHED:
                 if kind not in kinds.OPTIONAL:
-                    app.on_watch_begun(kind)
+                    app.on_listed(kind)
             await asyncio.sleep(5)
             assert app.filled
             runner.cancel()
@@ -224,7 +226,7 @@ class TestRunning:
             assert "PodMonitor" not in cluster.written()
             cluster.served = {kinds.POD_MONITOR}
             await asyncio.sleep(5)
-            app.on_watch_begun(kinds.POD_MONITOR)
+            app.on_listed(kinds.POD_MONITOR)
             await asyncio.sleep(5)
             assert cluster.written() == ["PodMonitor"]
             runner.cancel()

@@ -14,9 +14,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 from prometheus_client import REGISTRY
 
-from gptservice_operator import errors
+from gptservice_operator import errors, replies
 from gptservice_operator.api import kinds
-from gptservice_operator.cluster import PAGE_SIZE, STATUS_MANAGER, Cluster, encoded
+from gptservice_operator.cluster import PAGE_SIZE, STATUS_MANAGER, Cluster
 from tests.operator.builders import Body
 from tests.operator.conftest import TOKEN, Kubeconfig, use_kubeconfig
 
@@ -537,7 +537,7 @@ async def test_without_access_to_a_cluster_it_says_what_it_looked_for(kubeconfig
     ],
 )
 async def test_an_apply_is_json_that_a_yaml_parser_reads(text: str, sent: str) -> None:
-    text_sent = encoded({"a": text})
+    text_sent = replies.encoded({"a": text})
     assert text_sent == f'{{"a":{sent}}}'
     assert json.loads(text_sent) == yaml.safe_load(text_sent) == {"a": text}
 

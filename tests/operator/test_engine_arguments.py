@@ -63,6 +63,9 @@ class TestParallelism:
             pytest.param(["-tp=2"], 2, 2, id="the short name"),
             pytest.param(["--tensor_parallel_size=2", "-pp", "2"], 4, 2, id="a product that fits"),
             pytest.param(["-tp", "1", "-pp", "4"], 4, 1, id="a pipeline alone"),
+            pytest.param(["-pp", "2"], 8, 4, id="what a pipeline leaves"),
+            pytest.param(["-pcp=2", "--pipeline-parallel-size=2"], 8, 2, id="what both leave"),
+            pytest.param(["-dcp=2"], 2, 2, id="what takes no GPU of its own"),
             pytest.param(["--tensor-parallel-size=1", "--tensor-parallel-size=4"], 4, 4, id="the last one counts"),
             pytest.param(["--tensor-parallel-size=8"], 0, 8, id="anything on the CPU"),
             pytest.param(["--tokenizer=x"], 1, 1, id="other arguments"),
@@ -79,14 +82,17 @@ class TestParallelism:
             pytest.param(["--tensor-parallel-size", "1"], 2, id="too few"),
             pytest.param(["-tp", "2"], 1, id="the short name"),
             pytest.param(["--tensor-par=4"], 2, id="an abbreviation"),
-            pytest.param(["--pipeline-parallel-size=2"], 2, id="a pipeline beside the default"),
+            pytest.param(["--pipeline-parallel-size=2"], 3, id="a pipeline that does not divide"),
+            pytest.param(["--pipeline-parallel-size=4"], 2, id="a pipeline that is too long"),
+            pytest.param(["-tp=2", "-pcp=2"], 2, id="a context beside all of them"),
+            pytest.param(["-pp=0"], 2, id="a pipeline of none"),
             pytest.param(["--tensor-parallel-size=0"], 2, id="none"),
             pytest.param(["-tp=-1", "-pp=-2"], 2, id="a product of negative numbers"),
         ],
     )
     def test_what_does_not_is_told_with_the_numbers(self, args: list[str], gpus: int) -> None:
         told = refused(*args, fields=replace(NO_FIELDS, gpu_count=gpus))
-        assert "tensor parallel size" in told
+        assert "parallel size" in told
         assert f"gpu.count, which is {gpus}" in told
 
 

@@ -10,8 +10,7 @@ from tests.operator.builders import NAMESPACE, Body
 from tests.operator.fake_cluster import FakeCluster
 
 OWNER = builders.uid_of("GPTService", "chat")
-RESOLVED = builders.resolved()
-DESIRED = render.render(RESOLVED)
+DESIRED = render.render(builders.resolved())
 KEYS = [child_key(manifest) for manifest in DESIRED]
 DEPLOYMENT = ("Deployment", "chat")
 OTHERS = [key for key in KEYS if key != DEPLOYMENT]
@@ -20,7 +19,7 @@ OTHERS = [key for key in KEYS if key != DEPLOYMENT]
 async def look(
     cluster: FakeCluster, store: Store, known: dict[tuple[str, str], Observed] | None = None
 ) -> observe.View:
-    return await observe.complete(cluster.as_cluster(), store, KEYS, known or {}, RESOLVED)
+    return await observe.complete(cluster.as_cluster(), store, KEYS, known or {}, builders.service())
 
 
 def live(key: tuple[str, str]) -> Body:

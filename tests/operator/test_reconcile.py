@@ -304,6 +304,26 @@ class TestDrift:
         assert await world.run_pass() == []
 
 
+async def test_a_refused_service_is_stopped_though_its_deployment_lost_our_label() -> None:
+    world = await settled()
+    del world.cluster.edit("Deployment", "chat")["metadata"]["labels"]
+    world.forget("Deployment", "chat")
+    world.edit_spec(replicas=0, engine={"args": ["--port=1"]})
+    assert await world.run_pass() == ["Deployment (gptservice-operator-replicas)", STATUS]
+    assert world.body("Deployment")["spec"]["replicas"] == 0
+    assert await world.run_pass() == []
+
+
+async def test_somebody_else_s_deployment_is_not_stopped_by_a_refused_service() -> None:
+    foreign = TestNamesThatAreTaken.foreign("Deployment")
+    world = World(
+        builders.service(spec={"model": "pvc://m/x", "replicas": 0, "engine": {"args": ["--port=1"]}}), foreign
+    )
+    before = world.body("Deployment")
+    assert await world.run_pass() == [STATUS]
+    assert world.body("Deployment") == before
+
+
 class TestNamesThatAreTaken:
     @staticmethod
     def foreign(kind: str, **metadata: Any) -> Body:
@@ -328,6 +348,19 @@ class TestNamesThatAreTaken:
         assert world.body(kind) == before
         assert world.condition("Accepted")["reason"] == "NameConflict"
         assert f"{kind} {CHILD_NAMES[kind]}" in world.condition("Accepted")["message"]
+
+    async def test_all_that_is_in_the_way_is_told_at_once_with_each_owner_once(self) -> None:
+        left = [self.foreign(kind, labels=names.labels("chat")) for kind in ("Service", "Deployment", "ConfigMap")]
+        scaler: Body = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": {}}
+        scaler["metadata"] = {"name": "chat", "namespace": NAMESPACE, "uid": "theirs", "labels": names.labels("chat")}
+        spec = {"model": "pvc://m/x", "autoscaling": {"minReplicas": 1, "maxReplicas": 2}}
+        world = World(builders.service(spec=spec), self.foreign("NetworkPolicy"), scaler, *left)
+        await world.failing_pass(errors.Conflict)
+        told = world.condition("Accepted")["message"]
+        for what in ("Service chat", "Deployment chat", "ConfigMap chat-limits", "HorizontalPodAutoscaler chat"):
+            assert told.count(what) == 1
+        assert told.count("disowned") == 1
+        assert "NetworkPolicy chat belongs to somebody else" in told
 
     async def test_it_goes_on_once_the_name_is_free(self) -> None:
         world = World(builders.service(), self.foreign("Service"))

@@ -1,6 +1,7 @@
 """The access log: one line for each request, nothing in it that a user said, an identifier for both sides."""
 
 import asyncio
+import json
 import logging
 import re
 from typing import Any
@@ -116,6 +117,43 @@ async def test_how_it_ended(lines: list[str], messages: list[asgi.Message], stat
     found = LINE.fullmatch(line)
     assert found is not None
     assert (found[3], found[5]) == (status, end)
+
+
+class Failing(Inner):
+    """An application that breaks after its messages."""
+
+    async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
+        await super().__call__(scope, receive, send)
+        raise RuntimeError("a fault of the engine's server")
+
+
+async def test_a_failure_is_answered_with_the_identifier_and_still_told_to_the_server(lines: list[str]) -> None:
+    sent: list[asgi.Message] = []
+
+    async def send(message: asgi.Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/models", "headers": [(b"x-request-id", b"mine")]}
+    with pytest.raises(RuntimeError):
+        await access.AccessLog(Failing())(scope, asyncio.Future, send)
+    assert sent[0]["status"] == 500
+    assert identifiers(sent[0]["headers"]) == [b"mine"]
+    assert json.loads(sent[1]["body"])["error"]["code"] == "internal_error"
+    assert lines[0].endswith("id=mine")
+    assert " 500 " in lines[0]
+
+
+async def test_a_stream_that_breaks_is_not_answered_twice(lines: list[str]) -> None:
+    sent: list[asgi.Message] = []
+
+    async def send(message: asgi.Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/models", "headers": []}
+    with pytest.raises(RuntimeError):
+        await access.AccessLog(Failing(START, PIECE))(scope, asyncio.Future, send)
+    assert [message["type"] for message in sent] == [START["type"], PIECE["type"]]
+    assert lines[0].endswith(" aborted")
 
 
 async def test_nothing_of_the_query_and_no_line_of_the_paths_own(lines: list[str]) -> None:

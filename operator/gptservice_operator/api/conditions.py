@@ -44,7 +44,7 @@ READY_LATENCY_EXCEEDED = Reason(
 )
 NAME_CONFLICT = Reason(
     "NameConflict",
-    "Rename or delete that object, or choose another name for the service; it is not touched",
+    "Rename or delete what is named, or choose another name for the service; it is not touched",
     True,
 )
 CHILD_REJECTED = Reason(

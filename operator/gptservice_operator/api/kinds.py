@@ -50,6 +50,9 @@ SECRET = Kind("v1", "Secret", "secrets")
 EVENT = Kind("v1", "Event", "events")
 """Listed for single pods, never watched."""
 
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+"""By which replicas of the operator agree on who writes."""
+
 OWN: tuple[Kind, ...] = (GPT_SERVICE, GPT_MODEL)
 """Watched in full."""
 

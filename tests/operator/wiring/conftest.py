@@ -11,11 +11,12 @@ import kopf
 import pytest
 
 from gptservice_operator import app as app_module
-from gptservice_operator import discovery
+from gptservice_operator import discovery, watches
 from gptservice_operator.api import kinds
 from gptservice_operator.app import App
 from gptservice_operator.cluster import Cluster
 from gptservice_operator.config import Config
+from gptservice_operator.leader import Election
 from tests.operator import builders
 from tests.operator.conftest import Kubeconfig
 from tests.operator.wiring.fake_api import FakeApi
@@ -56,11 +57,11 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
     built: list[App] = []
     build_app = app_module.build_app
 
-    def remembering(config: Config, cluster: Cluster) -> App:
-        built.append(build_app(config, cluster))
+    def remembering(config: Config, cluster: Cluster, election: Election | None) -> App:
+        built.append(build_app(config, cluster, election))
         return built[-1]
 
-    build_settings = app_module.build_settings
+    build_settings = watches.build_settings
 
     def patient(config: Config) -> kopf.OperatorSettings:
         settings = build_settings(config)
@@ -70,12 +71,14 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(discovery, "SETTLE_SECONDS", 0.1)
     monkeypatch.setattr(app_module, "build_app", remembering)
-    monkeypatch.setattr(app_module, "build_settings", patient)
+    monkeypatch.setattr(watches, "build_settings", patient)
 
     @asynccontextmanager
     async def running(**settings: Any) -> AsyncIterator[Operator]:
         quick: dict[str, Any] = {"status_interval_seconds": 0.01, "backoff_base_seconds": 0.05}
-        config = builders.config(**{"health_port": 0, "metrics_port": 0, **quick, **settings})
+        config = builders.config(
+            **{"health_port": 0, "metrics_port": 0, "debug_port": 0, "lease_seconds": 0, **quick, **settings}
+        )
         before = len(built)
         task = asyncio.create_task(app_module.run(config, time.monotonic()))
         await eventually(lambda: task.done() or (len(built) > before and built[-1].filled))

@@ -1,6 +1,6 @@
 """An API server on the loopback: discovery, lists in pages, watches that can be cut, and server-side apply.
 
-kmock is known to refuse an apply of an object that does not exist and to ignore label selectors, both needed here.
+A mock library was not enough: applies of objects that do not exist, and label selectors, are needed here.
 """
 
 import asyncio

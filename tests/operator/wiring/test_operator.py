@@ -2,18 +2,16 @@
 
 import asyncio
 import json
-import threading
+import time
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp.test_utils import unused_port
 
-from gptservice_operator import app as app_module
-from gptservice_operator import errors, names, render, revisions
+from gptservice_operator import errors, health, names, render, revisions
 from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
-from gptservice_operator.queue import Queue
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body
 from tests.operator.wiring.conftest import Run, eventually
@@ -170,45 +168,75 @@ async def test_a_child_s_retry_needs_no_event(api: FakeApi, run: Run) -> None:
         await eventually(lambda: api.get_body("Service", "chat"))
 
 
-async def probed(port: int) -> tuple[int, str]:
-    """Return what /healthz answers, once something listens."""
+async def asked(port: int, path: str) -> tuple[int, str]:
+    """Return what a page answers, once something listens."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PROBE_SECONDS)) as session:
         while True:
             try:
-                async with session.get(f"http://127.0.0.1:{port}/healthz") as response:
+                async with session.get(f"http://127.0.0.1:{port}{path}") as response:
                     return response.status, await response.text()
             except aiohttp.ClientConnectionError:
                 await asyncio.sleep(0.05)
 
 
-async def test_the_probe_tells_how_long_a_pass_is_overdue(run: Run) -> None:
+async def test_a_living_operator_is_healthy_and_ready(run: Run) -> None:
     port = unused_port()
     async with run(health_port=port):
-        code, text = await probed(port)
-    assert code == 200
-    assert json.loads(text) == {"overdue_seconds": 0.0}
+        assert await asked(port, "/healthz") == (200, '{"problems": []}')
+        assert (await asked(port, "/readyz"))[0] == 200
 
 
-async def test_the_probe_fails_at_once_when_a_pass_is_overdue_for_minutes(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_is_not_ready_before_its_store_is_filled(api: FakeApi, run: Run) -> None:
     port = unused_port()
-    monkeypatch.setattr(app_module, "STUCK_SECONDS", -1.0)
-    async with run(health_port=port):
-        code, _ = await probed(port)
+    async with run(health_port=port) as operator:
+        operator.app.filled = False
+        code, said = await asked(port, "/readyz")
+        assert code == 503
+        assert "the first lists" in said
+        assert (await asked(port, "/healthz"))[0] == 200
+
+
+async def test_a_watch_that_is_not_asked_for_any_more_makes_it_unhealthy(run: Run) -> None:
+    port = unused_port()
+    async with run(health_port=port) as operator:
+        operator.app.asked[kinds.POD] -= 2 * health.DEAF_SECONDS
+        code, said = await asked(port, "/healthz")
     assert code == 500
+    assert "watch of pods" in said
 
 
-async def test_the_probe_looks_at_the_queue_from_its_own_thread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From another one it would meet dictionaries that change while it walks through them."""
-    threads: list[threading.Thread] = []
+async def test_the_watches_tell_that_they_live(api: FakeApi, run: Run) -> None:
+    started = time.monotonic()
+    async with run() as operator:
+        await eventually(lambda: min(operator.app.asked.values()) > started)
+    assert set(operator.app.asked) == set(kinds.WATCHED)
 
-    def overdue(_: Queue) -> float:
-        threads.append(threading.current_thread())
-        return 0.0
 
-    monkeypatch.setattr(Queue, "overdue", overdue)
+async def test_the_debug_page_tells_of_one_service_why_it_is_as_it_is(api: FakeApi, run: Run) -> None:
+    api.add(builders.service(spec={"model": "pvc://m/x", "engine": {"env": [{"name": "A", "value": "hidden-value"}]}}))
     port = unused_port()
-    async with run(health_port=port):
-        await probed(port)
-    assert threads == [threading.current_thread()]
+    async with run(debug_port=port) as operator:
+        await eventually(lambda: status(api))
+        await eventually(lambda: operator.app.debug.overview()["passes"])
+        _, overview = await asked(port, "/debug")
+        _, one = await asked(port, "/debug/team-a/chat")
+        missing, _ = await asked(port, "/debug/team-a/nobody")
+    assert json.loads(overview)["services"] == 1
+    assert json.loads(overview)["passes"][-1]["object"] == "team-a/chat"
+    assert {"Accepted", "Ready"} <= {condition["type"] for condition in json.loads(one)["conditions"]}
+    assert "Deployment" in {child["kind"] for child in json.loads(one)["children"]}
+    assert json.loads(one)["passes"][0]["outcome"] == "ok"
+    assert "hidden-value" not in overview + one
+    assert missing == 404
+
+
+async def test_metrics_count_services_by_condition_and_name_none(api: FakeApi, run: Run) -> None:
+    api.add(builders.service())
+    port = unused_port()
+    async with run(metrics_port=port):
+        await eventually(lambda: status(api))
+        _, said = await asked(port, "/metrics")
+    assert 'gptservice_operator_conditions{reason="Accepted",status="True",type="Accepted"}' in said
+    for metric in ("queue_oldest_seconds", "build_info", "ready_seconds_count", "rollout_seconds_count", "leader"):
+        assert f"gptservice_operator_{metric}" in said
+    assert "chat" not in said

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gptservice_operator import watches
+from gptservice_operator import login
 from gptservice_operator.api import kinds
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE
@@ -55,7 +55,7 @@ async def test_one_that_comes_later_is_used_and_watched(bare: FakeApi, run: Run)
 async def test_one_that_goes_is_not_missed(
     api: FakeApi, run: Run, cut_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "GONE_SECONDS", 2.0)
+    monkeypatch.setattr(login, "GONE_SECONDS", 2.0)
     api.add(builders.service())
     async with run(resync_seconds=0.5) as operator:
         await eventually(lambda: MONITOR in api.objects)
@@ -73,5 +73,5 @@ async def test_one_that_goes_is_not_missed(
         body["metadata"]["generation"] += 1
         await api.tell()
         await eventually(lambda: api.get_body("PodDisruptionBudget", "chat"))
-        await asyncio.sleep(watches.GONE_SECONDS)
+        await asyncio.sleep(login.GONE_SECONDS)
         assert not operator.task.done()

@@ -27,13 +27,13 @@ IMPATIENT = [
     "-c",
     """
 import sys
-from gptservice_operator import __main__, app
-build_settings = app.build_settings
+from gptservice_operator import __main__, watches
+build_settings = watches.build_settings
 def impatient(config):
     settings = build_settings(config)
     settings.networking.error_backoffs = [0.01]
     return settings
-app.build_settings = impatient
+watches.build_settings = impatient
 sys.exit(__main__.main())
 """,
 ]
@@ -55,6 +55,8 @@ def start(api: FakeApi, kubeconfig: Kubeconfig) -> Start:
         "GPTSERVICE_RUNTIME_IMAGE": "runtime:1",
         "GPTSERVICE_HEALTH_PORT": "0",
         "GPTSERVICE_METRICS_PORT": "0",
+        "GPTSERVICE_DEBUG_PORT": "0",
+        "GPTSERVICE_LEASE_SECONDS": "0",
     }
 
     @asynccontextmanager

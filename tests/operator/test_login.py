@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gptservice_operator import watches
+from gptservice_operator import login
 from gptservice_operator.api import kinds
-from gptservice_operator.watches import login_traced
+from gptservice_operator.login import Tracing, login_traced
 from tests.operator.conftest import TOKEN, Kubeconfig
 
 LOGIN: dict[str, Any] = {"logger": logging.getLogger("test"), "settings": kopf.OperatorSettings()}
@@ -39,8 +39,10 @@ class Session:
 
     def __init__(self) -> None:
         self.told: list[kinds.Kind] = []
+        self.asked: list[kinds.Kind] = []
         self.scans = 0
-        info = login_traced(self.told.append, self.scan, **LOGIN)
+        tracing = Tracing(listed=self.told.append, asked=self.asked.append, on_scan=self.scan)
+        info = login_traced(tracing, **LOGIN)
         assert info is not None
         self.info = info
 
@@ -91,6 +93,13 @@ async def test_nothing_else_is_told(session: Session, method: str, path: str) ->
     assert session.told == []
 
 
+@pytest.mark.parametrize("status", [200, 500, 410])
+async def test_a_watch_that_is_asked_for_is_told_whatever_comes_of_it(session: Session, status: int) -> None:
+    await session.ask("GET", f"/api/v1/pods?watch=true&answer={status}")
+    await session.ask("GET", f"/api/v1/pods?limit=500&answer={status}")
+    assert session.asked == [kinds.POD]
+
+
 @pytest.mark.parametrize(
     ("path", "scans"), [("/apis", 1), ("/apis/apps/v1", 0), ("/api", 0)], ids=["a scan", "a part of one", "old kinds"]
 )
@@ -114,12 +123,12 @@ class TestAKindThatIsGone:
     async def test_it_arrives_in_the_end_and_is_no_watch_that_begins(
         self, session: Session, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(watches, "GONE_SECONDS", 0.01)
+        monkeypatch.setattr(login, "GONE_SECONDS", 0.01)
         assert await session.ask("GET", f"{kinds.CERTIFICATE.path()}?answer=404")
         assert session.told == []
 
     async def test_of_every_other_kind_it_arrives_at_once(self, session: Session) -> None:
-        async with asyncio.timeout(watches.GONE_SECONDS / 2):
+        async with asyncio.timeout(login.GONE_SECONDS / 2):
             await session.ask("GET", f"{kinds.POD.path()}?watch=true&answer=404")
 
 
@@ -132,4 +141,5 @@ async def test_without_credentials_there_is_no_session(monkeypatch: pytest.Monke
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert login_traced(lambda _: None, no_scan, **LOGIN) is None
+    nothing = Tracing(listed=lambda _: None, asked=lambda _: None, on_scan=no_scan)
+    assert login_traced(nothing, **LOGIN) is None

@@ -1,0 +1,50 @@
+"""When a process is of no use any more and has to be started again: a pure rule on what moves and what does not."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from .api import kinds
+
+WATCH_SECONDS = 240
+"""How long the API server is asked to keep a watch open: a watch that lives is asked for again that often."""
+DEAF_SECONDS = 2 * WATCH_SECONDS
+"""A kind whose watch was not even asked for in so long is not watched any more. The API server's own outage is none:
+then it is asked for in vain, again and again."""
+WAITING_SECONDS = 300.0
+"""A pass that has been due for so long, while none ended in as long, means that the queue does not move."""
+STUCK_SECONDS = 900.0
+"""A pass that has run for so long will not end: each of its requests has a time-out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """What a living process shows; all times are monotonic seconds."""
+
+    now: float
+    asked: Mapping[kinds.Kind, float]
+    """When the watch of each kind was last asked for; at first the process's start."""
+    overdue: float = 0.0
+    """For how long the pass that is due longest has waited."""
+    since_progress: float = 0.0
+    """Time since a pass ended."""
+    longest_pass: float = 0.0
+    """For how long the oldest of the running passes has run."""
+
+
+def problems(signs: Signs, watched: Collection[kinds.Kind]) -> list[str]:
+    """Return why the process has to be started again; nothing while it lives.
+
+    Args:
+        signs: what it shows.
+        watched: the kinds that have to be watched: optional ones only where the API server has them.
+    """
+    found: list[str] = []
+    for kind in kinds.WATCHED:
+        silent = signs.now - signs.asked.get(kind, signs.now)
+        if kind in watched and silent > DEAF_SECONDS:
+            found.append(f"the watch of {kind.plural} was last asked for {silent:.0f} s ago")
+    if min(signs.overdue, signs.since_progress) > WAITING_SECONDS:
+        found.append(f"a pass has been due for {signs.overdue:.0f} s, and none has ended since")
+    if signs.longest_pass > STUCK_SECONDS:
+        found.append(f"a pass has run for {signs.longest_pass:.0f} s")
+    return found

@@ -1,0 +1,81 @@
+"""Logs kopf in with a session that tells when one of its watches begins."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+import kopf
+
+from .api import kinds
+
+GONE_SECONDS = 10.0
+"""How long the news that a kind is gone is kept from kopf. It ends the process by it, unless it has heard of the CRD's
+deletion by then, upon which it drops the watch; the API server tells the two in any order."""
+
+_SCAN_PATH = "/apis"
+_BY_LIST_PATH: dict[str, kinds.Kind] = {kind.path(): kind for kind in kinds.WATCHED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracing:
+    """What is told of the watches' own requests."""
+
+    listed: Callable[[kinds.Kind], None]
+    """Called when kopf has listed a kind, so that its watch begins."""
+    asked: Callable[[kinds.Kind], None]
+    """Called when a watch of a kind is asked for, whatever the API server will say."""
+    on_scan: Callable[[], Awaitable[None]]
+    """Awaited before kopf looks which kinds there are: at the start, and when a CRD changes."""
+
+
+def login_traced(tracing: Tracing, **kwargs: Any) -> kopf.AiohttpSession | None:
+    """Log in as the pod's service account, or by KUBECONFIG.
+
+    kopf lists a kind each time that a watch cannot be continued. It reports the objects that are there, never those
+    that have gone in the meantime, and nothing at all if none is left; so the lists themselves are watched for.
+
+    Args:
+        tracing: told of the requests.
+        kwargs: what kopf passes to a login handler.
+    """
+    info = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+    if info is None:
+        return None
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+        trust_env=info.trust_env,
+        trace_configs=[_trace(tracing)],
+    )
+    return kopf.AiohttpSession(
+        server=info.server,
+        default_namespace=info.default_namespace,
+        priority=info.priority,
+        aiohttp_session=session,
+    )
+
+
+def _trace(tracing: Tracing) -> aiohttp.TraceConfig:
+    async def on_request_start(_session: Any, _context: Any, params: aiohttp.TraceRequestStartParams) -> None:
+        if params.url.path == _SCAN_PATH:
+            await tracing.on_scan()
+        kind = _BY_LIST_PATH.get(params.url.path)
+        if kind is not None and "watch" in params.url.query:
+            tracing.asked(kind)
+
+    async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
+        query = params.url.query
+        kind = _BY_LIST_PATH.get(params.url.path)
+        if kind in kinds.OPTIONAL and params.response.status == HTTPStatus.NOT_FOUND:
+            await asyncio.sleep(GONE_SECONDS)
+        elif kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
+            tracing.listed(kind)
+
+    config = aiohttp.TraceConfig()
+    config.on_request_start.append(on_request_start)
+    config.on_request_end.append(on_request_end)
+    return config

@@ -90,6 +90,7 @@ def decide(
     back_to = decided.back_to
     run = resolved if back_to is None else exposed.as_run(resolved, back_to.data["template"], service)
     manifests = _manifests(run, data, known, decided)
+    differing = (*exposed.differences(resolved, run), *_in_the_way(manifests, _deployment(snapshot)))
     return Decision(
         resolved=run,
         stop=stop,
@@ -100,11 +101,7 @@ def decide(
         fate=decided,
         replacement=replacement,
         in_use=_in_use(resolved, _stable(snapshot, known)),
-        warnings=(
-            *_warnings(snapshot, current, fresh, data),
-            *exposed.differences(resolved, run),
-            *_in_the_way(manifests, _deployment(snapshot)),
-        ),
+        warnings=(*_warnings(snapshot, current, fresh, data), *differing),
     )
 
 

@@ -18,26 +18,51 @@ def by_hand(**spec: Any) -> Object:
     return service(podAnnotations=_ANNOTATIONS, **spec)
 
 
-def the_pod(observer: Observer, *, but: frozenset[str] = frozenset()) -> Object:
-    """Wait for the only pod that is bound to a node and is none of these, and return it."""
+def the_pod(observer: Observer, *, but: frozenset[str] = frozenset(), of: str = "gpt") -> Object:
+    """Wait for the only pod of a service that is bound to a node and is none of these, and return it."""
+    return the_pods(observer, 1, but=but, of=of)[0]
+
+
+def the_pods(observer: Observer, count: int, *, but: frozenset[str] = frozenset(), of: str = "gpt") -> list[Object]:
+    """The same for several, in the order of their names."""
 
     def bound() -> list[Object]:
-        return [pod for pod in observer.pods() if "nodeName" in pod["spec"] and pod["metadata"]["name"] not in but]
+        found = [pod for pod in observer.pods(of) if "nodeName" in pod["spec"] and pod["metadata"]["name"] not in but]
+        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
-    return wait_until(bound, lambda found: len(found) == 1, "the one pod")[0]
-
-
-def load(kube: Kube, pod: Object, *, restarts: int = 0) -> None:
-    """Its engine runs and is not ready."""
-    _tell(kube, pod, _engine(pod, restarts, state={"running": {"startedAt": _now()}}), ready=False)
+    return wait_until(bound, lambda found: len(found) == count, f"{count} pods")
 
 
-def serve(kube: Kube, pod: Object, *, restarts: int = 0, message: str = "") -> None:
-    """Its engine is ready; it ended that often before, the last time with this termination message."""
+def load(kube: Kube, pod: Object, *, restarts: int = 0, minutes: int = 0, answers: bool = False) -> None:
+    """Its engine has run for so long and is not ready; `answers`: the start-up probe has passed all the same."""
+    engine = _engine(pod, restarts, state={"running": {"startedAt": _now(minutes)}})
+    _tell(kube, pod, {**engine, "started": answers}, ready=False, minutes=minutes)
+
+
+def serve(kube: Kube, pod: Object, *, restarts: int = 0, message: str = "", gpu: str = "") -> None:
+    """Its engine is ready; it ended that often before, the last time with this termination message.
+
+    `gpu` is what the device plugin says of the one that it was given: Healthy or Unhealthy.
+    """
     last = {"terminated": _end(message)} if restarts else {}
-    _tell(
-        kube, pod, _engine(pod, restarts, ready=True, state={"running": {"startedAt": _now()}}, last=last), ready=True
-    )
+    engine = _engine(pod, restarts, ready=True, state={"running": {"startedAt": _now()}}, last=last)
+    _tell(kube, pod, {**engine, **_given(pod, gpu)}, ready=True)
+
+
+def hang(kube: Kube, pod: Object, *, gpu: str) -> None:
+    """Its engine runs on a GPU of this health, and is not ready any more."""
+    engine = _engine(pod, 0, state={"running": {"startedAt": _now()}})
+    _tell(kube, pod, {**engine, **_given(pod, gpu)}, ready=False)
+
+
+def gpu_of(pod: Object) -> str:
+    """The name of the GPU that `serve` and `hang` give to a pod."""
+    return f"GPU-of-{pod['metadata']['name']}"
+
+
+def _given(pod: Object, health: str) -> Object:
+    resources = [{"resourceID": gpu_of(pod), "health": health}]
+    return {"allocatedResourcesStatus": [{"name": "nvidia.com/gpu", "resources": resources}]} if health else {}
 
 
 def crash(kube: Kube, pod: Object, *, restarts: int, message: str = "") -> None:
@@ -67,12 +92,15 @@ def _engine(pod: Object, restarts: int, *, state: Object, ready: bool = False, l
     return {**head, "state": state, "lastState": last or {}}
 
 
-def _tell(kube: Kube, pod: Object, engine: Object, *, ready: bool) -> None:
+def _tell(kube: Kube, pod: Object, engine: Object, *, ready: bool, minutes: int = 0) -> None:
     states = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
-    conditions = [{"type": kind, "status": str(holds), "lastTransitionTime": _now()} for kind, holds in states.items()]
+    conditions = [
+        {"type": kind, "status": str(holds), "lastTransitionTime": _now(minutes)} for kind, holds in states.items()
+    ]
     status = {"phase": "Running", "conditions": conditions, "containerStatuses": [engine]}
     kube.merge("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], {"status": status}, subresource="status")
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _now(minutes_ago: int = 0) -> str:
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=minutes_ago)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

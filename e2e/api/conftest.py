@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e import operator_process
-from e2e.api.state import Observer
+from e2e.api.rolling import GPUS
+from e2e.api.state import Observer, revision_of, service
 from e2e.cluster import binaries, lifecycle, records
 from e2e.cluster.handle import Cluster
 from e2e.kube import Kube, Object
@@ -23,7 +25,8 @@ from e2e.proxy import Proxy, ProxyOptions, ProxyThread, Switchboard
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PREFIX = "test-api-"
 NODES = 4
-GPUS = 64
+
+Stable = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
@@ -146,6 +149,21 @@ def namespace(kube: Kube) -> Iterator[str]:
 def observer(kube: Kube, namespace: str) -> Observer:
     """Looks at the test's own namespace."""
     return Observer(kube, namespace)
+
+
+@pytest.fixture
+def stable(operator: OperatorProcess, configure: Callable[..., None], kube: Kube, namespace: str) -> Stable:
+    """Makes a GPTService and waits until its revision, whose key it returns, is stable."""
+    configure(stable_seconds="2")
+    observer = Observer(kube, namespace)
+
+    def make(**spec: Any) -> str:
+        kube.apply(service(**spec), namespace)
+        observer.wait_ready()
+        observer.wait(lambda o: "stableRevision" in (o or {})["status"], "a stable revision")
+        return str(revision_of(observer.child("Deployment")))
+
+    return make
 
 
 @pytest.fixture

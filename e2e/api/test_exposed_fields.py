@@ -13,7 +13,7 @@ from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
 
 WARNED: dict[str, Any] = {
-    "rollout": {"readyLatencyMilliseconds": 200},
+    "podLabels": {"pod-template-hash": "mine"},
 }
 
 
@@ -137,12 +137,13 @@ def test_the_bounds_of_a_rollout(
     assert observer.child("Deployment")["spec"]["strategy"] == {"type": "RollingUpdate", "rollingUpdate": strategy}
 
 
-def test_what_has_no_effect_is_said(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
+def test_what_is_asked_in_vain_is_said(
+    operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
+) -> None:
     kube.apply(service(**WARNED), namespace)
     accepted = condition(observer.wait_ready(), "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("True", "AcceptedWithWarnings")
-    for path in ("rollout.readyLatencyMilliseconds",):
-        assert f"spec.{path} has no effect in this version" in accepted["message"]
+    assert "spec.podLabels[pod-template-hash] is left out: the key is reserved" in accepted["message"]
     edit(kube, namespace, **dict.fromkeys(WARNED))
     observer.wait(lambda o: holds(o, "Accepted", "True", "Accepted"), "no warning")
 

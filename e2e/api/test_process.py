@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from e2e.api import optional_crds
+from e2e.api.by_hand import by_hand, hang, the_pod
 from e2e.api.state import Observer, is_stopped, service
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import NAMESPACE, RELEASE, ROOT, Access, OperatorProcess
@@ -91,6 +92,7 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     kube.scale("stopped", namespace, 0)
     observer.wait(is_stopped, "to be Stopped again, which is the same Event", "stopped")
     outgrow_the_history(kube, namespace, observer, "stopped")
+    have_a_gpu_fail(kube, namespace, observer, "ill")
     with optional_crds.installed(kube):
         make_what_other_operators_act_on(kube, namespace)
         switch_off_what_can_be(kube, namespace, observer)
@@ -106,6 +108,14 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
         for verb in _verbs(entry.target.verb, entry.code)
     }
     assert used == granted(kube.get("ClusterRole", RELEASE)) | granted(kube.get("Role", f"{RELEASE}-lease", NAMESPACE))
+
+
+def have_a_gpu_fail(kube: Kube, namespace: str, observer: Observer, name: str) -> None:
+    """A pod that does not serve on an unhealthy GPU is deleted."""
+    kube.apply({**by_hand(gpu={"count": 1}), "metadata": {"name": name}}, namespace)
+    pod = the_pod(observer, of=name)
+    hang(kube, pod, gpu="Unhealthy")
+    the_pod(observer, of=name, but=frozenset({str(pod["metadata"]["name"])}))
 
 
 def listed_events(board: Switchboard, namespace: str) -> list[str]:

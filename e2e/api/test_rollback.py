@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from e2e.api.conftest import GPUS
+from e2e.api.conftest import Stable
 from e2e.api.quiet import assert_untouched, settle, wait_for_resyncs
-from e2e.api.state import Observer, condition, holds, revision_of, service
-from e2e.cluster.simulation import PRODUCTS
+from e2e.api.rolling import (
+    FAILING,
+    MORE_THAN_HALF,
+    RETRY,
+    WHOLE_NODE,
+    annotate,
+    strategy,
+    uids,
+    wait_reason,
+    wait_running,
+)
+from e2e.api.state import Observer, condition, holds, revision_of
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Switchboard
-
-Stable = Callable[..., str]
-
-RETRY = "ai.example.com/retry"
-GAVE_UP = {"reason": "ModelLoadFailed", "message": "ValueError: these weights are broken", "phase": "load"}
-FAILING = [{"name": "E2E_MODE", "value": "crash"}, {"name": "E2E_MESSAGE", "value": json.dumps(GAVE_UP)}]
-WHOLE_NODE = {"count": GPUS, "product": PRODUCTS[0]}
-MORE_THAN_HALF = {**WHOLE_NODE, "count": GPUS // 2 + 1}
-
-
-@pytest.fixture
-def stable(operator: OperatorProcess, configure: Callable[..., None], kube: Kube, namespace: str) -> Stable:
-    """Makes a GPTService and waits until its revision is stable."""
-    configure(stable_seconds="2")
-    observer = Observer(kube, namespace)
-
-    def make(**spec: Any) -> str:
-        kube.apply(service(**spec), namespace)
-        observer.wait_ready()
-        observer.wait(lambda o: "stableRevision" in (o or {})["status"], "a stable revision")
-        return str(revision_of(observer.child("Deployment")))
-
-    return make
-
-
-def wait_running(observer: Observer, accepts: Callable[[str], bool], what: str) -> str:
-    found = wait_until(lambda: str(revision_of(observer.child("Deployment"))), accepts, what, timeout=40)
-    return str(found)
-
-
-def wait_reason(observer: Observer, reason: str) -> Object:
-    return observer.wait(lambda o: holds(o, "Ready", "False", reason), reason)
-
-
-def strategy(observer: Observer) -> tuple[Any, Any]:
-    found = observer.child("Deployment")["spec"]["strategy"]["rollingUpdate"]
-    return found["maxSurge"], found["maxUnavailable"]
-
-
-def uids(observer: Observer) -> set[str]:
-    return {str(pod["metadata"]["uid"]) for pod in observer.pods()}
 
 
 def test_a_revision_that_fails_is_rolled_back_and_stays_so(
@@ -86,10 +51,6 @@ def test_a_revision_that_fails_is_rolled_back_and_stays_so(
     assert all("ai.example.com/failed" not in one["metadata"]["annotations"] for one in observer.revisions())
 
 
-def annotate(kube: Kube, namespace: str, value: str) -> None:
-    kube.merge("GPTService", "gpt", namespace, {"metadata": {"annotations": {RETRY: value}}})
-
-
 def test_nothing_is_rolled_back_against_the_users_will(
     stable: Stable, board: Switchboard, kube: Kube, namespace: str, observer: Observer
 ) -> None:
@@ -101,6 +62,22 @@ def test_nothing_is_rolled_back_against_the_users_will(
     kube.merge("GPTService", "gpt", namespace, {"spec": {"rollout": None}})
     wait_reason(observer, "RolledBack")
     wait_running(observer, lambda key: key == before, "the stable revision to be back")
+
+
+def test_clients_of_the_revision_that_came_back_find_it_where_it_was(
+    stable: Stable, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    before = stable()
+    endpoint = (observer.gpt() or {})["status"]["endpoint"]
+    change = {"engine": {"env": FAILING}, "tls": {"secretName": "cert"}, "auth": {"disabled": True}}
+    kube.merge("GPTService", "gpt", namespace, {"spec": change})
+    wait_reason(observer, "RolledBack")
+    wait_running(observer, lambda key: key == before, "the stable revision to be back")
+    told = observer.wait(lambda o: (o or {})["status"]["endpoint"] == endpoint, "the endpoint as before")
+    assert observer.child("Service")["spec"]["ports"][0]["port"] == 80
+    for field in ("spec.tls", "spec.auth"):
+        assert f"{field}: the pods that came back" in condition(told, "Accepted")["message"]
+    assert told["status"]["authSecret"]
 
 
 class TestFullNode:
@@ -135,10 +112,22 @@ class TestFullNode:
         assert strategy(observer) == (1, 0)
 
     def test_a_failure_after_the_switch_brings_the_old_revision_back(
-        self, stable: Stable, kube: Kube, namespace: str, observer: Observer
+        self,
+        stable: Stable,
+        operator: OperatorProcess,
+        board: Switchboard,
+        kube: Kube,
+        namespace: str,
+        observer: Observer,
     ) -> None:
         before = stable(gpu=WHOLE_NODE, rollout={"surgeWaitSeconds": 0})
         kube.merge("GPTService", "gpt", namespace, {"spec": {"engine": {"env": FAILING}}})
         wait_reason(observer, "RolledBack")
         observer.wait_rolled("gpt", lambda d: revision_of(d) == before, "the stable revision to serve again")
-        observer.wait(lambda o: holds(o, "Available", "True"), "to serve")
+        told = observer.wait(
+            lambda o: holds(o, "Available") and "nothing served for " in condition(o, "Degraded")["message"],
+            "to serve, and to say how long nothing did",
+        )
+        operator.restart()
+        settle(board, {namespace})
+        assert condition(observer.gpt(), "Degraded") == condition(told, "Degraded")

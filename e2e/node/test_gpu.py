@@ -48,21 +48,33 @@ def test_a_pod_without_gpus_sees_none(on_gpus: list[Object], kubectl: Kubectl, o
     assert visible_devices(kubectl, pod) == "void"
 
 
-def test_a_device_that_fails_is_not_offered_any_more(
-    on_gpus: list[Object], cluster: Cluster, kube: Kube, kubectl: Kubectl, observer: Observer
+def test_a_pod_on_a_device_that_fails_gets_another_one(
+    on_gpus: list[Object], namespace: str, cluster: Cluster, kube: Kube, kubectl: Kubectl, observer: Observer
 ) -> None:
+    kube.delete("GPTService", "on-gpus", namespace)
+    kube.apply(standin("heals", replicas=2, gpu={"count": 1}), namespace)
+    observer.wait_ready("heals", timeout=SOON)
+    victim, other = observer.pods("heals")
+    device = visible_devices(kubectl, victim)
     control = cluster.folder / "devices.json"
-    victim = visible_devices(kubectl, on_gpus[0]).split(",")[0]
 
     def allocatable() -> int:
         return int(kube.get("Node", node.NAME)["status"]["allocatable"]["nvidia.com/gpu"])
 
-    assert allocatable() == GPUS
-    control.write_text(json.dumps({"unhealthy": [victim]}))
+    def identities() -> list[tuple[object, ...]]:
+        return [containers.identity(pod) for pod in observer.pods("heals")]
+
+    control.write_text(json.dumps({"unhealthy": [device]}))
     try:
         wait_until(allocatable, lambda count: count == GPUS - 1, "one GPU less to be allocatable", timeout=60)
-        # Kubernetes leaves a running pod alone.
-        assert list(map(containers.identity, observer.pods("on-gpus"))) == list(map(containers.identity, on_gpus))
+        wait_until(identities, lambda now: containers.identity(victim) not in now, "its pod to go", timeout=SOON)
+        observer.wait_ready("heals", timeout=SOON)
+        pods = observer.pods("heals")
+        assert containers.identity(other) in identities()
+        assert [visible_devices(kubectl, pod) for pod in pods].count(device) == 0
+        failure = (observer.gpt("heals") or {})["status"]["lastFailure"]
+        assert failure["reason"] == "GPUUnhealthy"
+        assert device in failure["message"]
     finally:
         control.unlink()
     wait_until(allocatable, lambda count: count == GPUS, "all GPUs to be allocatable again", timeout=60)

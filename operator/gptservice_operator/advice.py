@@ -7,10 +7,7 @@ from . import names, parse
 from .api import schema
 from .api.body import section
 
-NO_EFFECT: tuple[str, ...] = (
-    "modelCredentialsSecretRef",
-    "rollout.readyLatencyMilliseconds",
-)
+NO_EFFECT: tuple[str, ...] = ("modelCredentialsSecretRef",)
 """Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
 
 _TAKEN_OVER = ("podLabels", "podAnnotations", "service.annotations")

@@ -1,14 +1,17 @@
 """Why pods do not serve: from what the kubelet, the scheduler and the runtime say to one reason."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-from . import pod_state, revisions, wording
+from gptservice_runtime import contract
+
+from . import ends, pod_state, revisions
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
+from .cause import Cause
 from .render.fetch_container import FETCH_CONTAINER
 from .render.pod import ENGINE_CONTAINER
 
@@ -16,9 +19,6 @@ _PULL_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
 _MISSING = re.compile(r"(secret|configmap).* not found|couldn't find key", re.IGNORECASE)
-_START_REASONS = frozenset(
-    {"CreateContainerConfigError", "RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"}
-)
 _NO_ACCOUNT = re.compile(r"serviceaccount .* not found", re.IGNORECASE)
 _RANDOM_NAME = re.compile(r'(\bpods? "[a-z0-9.-]+-)[a-z0-9]{5}(?=")')
 """The API server makes one up for each pod that it then refuses."""
@@ -37,19 +37,6 @@ _DISRUPTIONS = {
     "DeletionByPodGC": conditions.NODE_LOST,
 }
 _DOING = {FETCH_CONTAINER: "fetching", ENGINE_CONTAINER: "loading"}
-_MAX_MESSAGE = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason, and what was seen."""
-
-    reason: Reason
-    message: str
-    pod: str = ""
-    """In which pod it was seen, if in one."""
-    exit_code: int | None = None
-    """Of the container that ended, if one did."""
 
 
 def find(
@@ -87,10 +74,13 @@ def _rank(ranked: tuple[int, Cause]) -> int:
 def _ranked(
     pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str], settled: frozenset[str]
 ) -> Iterator[tuple[int, Cause]]:
-    newest = _newest_revision(pods, deployment)
+    newest, latency = _newest_revision(pods, deployment), _latency(deployment)
     unsettled = pod_state.unsettled(newest, settled)
+    for pod in newest:
+        if not pod_state.has_failed(pod) and (ill := of_devices(pod)) is not None:
+            yield _FAULT, ill
     for pod in unsettled:
-        for cause in _of_pod(pod, missing):
+        for cause in _of_pod(pod, missing, latency):
             yield _FAULT if cause.reason.failing else _WAIT, cause
     for cause in _of_deployment(deployment) if deployment is not None else ():
         yield _FAULT if cause.reason.failing else _WAIT, cause
@@ -123,7 +113,16 @@ def of_failed(pod: Body, what: str) -> Cause:
         reason = conditions.POD_REJECTED
     else:
         reason = _FAILURES.get(why, conditions.POD_FAILED)
-    return _cause(reason, f"{what}: {why}: {status.get('message') or 'no message'}", pod["metadata"]["name"])
+    return Cause.of(reason, f"{what}: {why}: {status.get('message') or 'no message'}", pod["metadata"]["name"])
+
+
+def of_devices(pod: Body) -> Cause | None:
+    """Return that the pod holds devices which are called unhealthy, however it does; None if it holds none."""
+    devices = pod_state.unhealthy_devices(pod)
+    if not devices:
+        return None
+    name = pod["metadata"]["name"]
+    return Cause.of(conditions.GPU_UNHEALTHY, f"pod {name} was given {', '.join(devices)}, called unhealthy", name)
 
 
 def of_disruption(pod: Body) -> Cause | None:
@@ -133,10 +132,17 @@ def of_disruption(pod: Body) -> Cause | None:
     if reason is None:
         return None
     name = pod["metadata"]["name"]
-    return _cause(reason, f"pod {name} was taken away: {told.get('reason')}: {told.get('message')}", name)
+    return Cause.of(reason, f"pod {name} was taken away: {told.get('reason')}: {told.get('message')}", name)
 
 
-def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
+def _latency(deployment: Body | None) -> str | None:
+    """Return the milliseconds within which a pod of the Deployment has to answer before it is ready; None for any."""
+    engine = first(entries(deployment or {}, "spec", "template", "spec", "containers"), name=ENGINE_CONTAINER)
+    args: Any = engine.get("args") or []
+    return next((str(after) for flag, after in pairwise(args) if flag == contract.READY_LATENCY_FLAG), None)
+
+
+def _of_pod(pod: Body, missing: Mapping[str, str], latency: str | None) -> Iterator[Cause]:
     name, status = pod["metadata"]["name"], section(pod, "status")
     if pod_state.is_ready(pod):
         ends = (cause for one in entries(status, "containerStatuses") if (cause := _of_last_end(name, one)) is not None)
@@ -144,7 +150,7 @@ def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
         return
     if status.get("phase") == "Unknown" or _is_unheard_of(pod):
         detail = status.get("message") or "its node does not report any more"
-        yield _cause(conditions.NODE_LOST, f"pod {name} was running, and {detail}", name)
+        yield Cause.of(conditions.NODE_LOST, f"pod {name} was running, and {detail}", name)
         return
     scheduled = pod_state.condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
@@ -153,7 +159,11 @@ def _of_pod(pod: Body, missing: Mapping[str, str]) -> Iterator[Cause]:
     containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
     if _has_served(pod, first(containers, name=ENGINE_CONTAINER)):
         what = f"pod {name} has served, and its engine does not answer any more"
-        yield _cause(conditions.ENGINE_UNRESPONSIVE, what, name)
+        yield Cause.of(conditions.ENGINE_UNRESPONSIVE, what, name)
+        return
+    if latency is not None and first(containers, name=ENGINE_CONTAINER).get("started") is True:
+        asked = f"within {latency} ms (rollout.readyLatencyMilliseconds)"
+        yield Cause.of(conditions.READY_LATENCY_EXCEEDED, f"pod {name} answers, but not {asked} yet", name)
         return
     found = [cause for container in containers if (cause := _of_container(name, container)) is not None]
     yield from found or [_starting(name, missing.get(pod["metadata"]["uid"]))]
@@ -176,8 +186,8 @@ def _has_served(pod: Body, engine: Body) -> bool:
 
 def _starting(name: str, missing: str | None) -> Cause:
     if missing is not None:
-        return _cause(conditions.SECRET_NOT_FOUND, f"pod {name}: {missing}")
-    return _cause(conditions.PODS_STARTING, f"pod {name} is being started")
+        return Cause.of(conditions.SECRET_NOT_FOUND, f"pod {name}: {missing}")
+    return Cause.of(conditions.PODS_STARTING, f"pod {name} is being started")
 
 
 def _unschedulable(name: str, message: str) -> Cause:
@@ -187,87 +197,47 @@ def _unschedulable(name: str, message: str) -> Cause:
         reason = conditions.INSUFFICIENT_GPU
     else:
         reason = conditions.UNSCHEDULABLE
-    return _cause(reason, f"pod {name}: the scheduler says: {message}")
+    return Cause.of(reason, f"pod {name}: the scheduler says: {message}")
 
 
 def _of_container(pod: str, container: Body) -> Cause | None:
     waiting = section(container, "state", "waiting")
     ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
     if ended.get("exitCode") or waiting.get("reason") == "CrashLoopBackOff":
-        return of_end(pod, container, ended)
+        return ends.of_container(pod, container, ended)
     if waiting.get("reason") in _PULL_REASONS:
-        return _cause(conditions.IMAGE_PULL_FAILED, f"pod {pod}: {_said(waiting)}", pod)
-    if waiting.get("reason") == "CreateContainerConfigError" and _MISSING.search(_said(waiting)):
-        return _cause(conditions.SECRET_NOT_FOUND, f"pod {pod}: {_said(waiting)}")
-    if waiting.get("reason") in _START_REASONS:
-        return _cause(conditions.INVALID_IMAGE, f"pod {pod}: {_said(waiting)}", pod)
+        return Cause.of(conditions.IMAGE_PULL_FAILED, f"pod {pod}: {ends.said(waiting)}", pod)
+    if waiting.get("reason") == "CreateContainerConfigError" and _MISSING.search(ends.said(waiting)):
+        return Cause.of(conditions.SECRET_NOT_FOUND, f"pod {pod}: {ends.said(waiting)}")
+    if waiting.get("reason") in ends.START_REASONS:
+        return Cause.of(conditions.INVALID_IMAGE, f"pod {pod}: {ends.said(waiting)}", pod)
     doing = _DOING.get(container.get("name", ""))
     if doing is not None and "running" in section(container, "state"):
-        return _cause(conditions.MODEL_LOADING, f"pod {pod} is {doing} the model")
+        return Cause.of(conditions.MODEL_LOADING, f"pod {pod} is {doing} the model")
     return None
 
 
 def _of_last_end(pod: str, container: Body) -> Cause | None:
     ended = section(container, "lastState", "terminated")
-    return of_end(pod, container, ended) if ended.get("exitCode") else None
-
-
-def of_end(pod: str, container: Body, ended: Body) -> Cause:
-    """Return why a container ended. The runtime's own word comes first; then what the kubelet knows.
-
-    Args:
-        pod: its pod's name.
-        container: its status.
-        ended: the ``terminated`` part of its state or last state.
-    """
-    where = f"pod {pod}, container {container.get('name')}"
-    code = ended.get("exitCode")
-    reason, what = _told(ended) or _known(ended)
-    return _cause(reason, f"{where}{what}", pod, code)
-
-
-def _told(ended: Body) -> tuple[Reason, str] | None:
-    try:
-        told = json.loads(ended.get("message") or "")
-        return conditions.REASONS[told["reason"]], f": {told['message']}"
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _known(ended: Body) -> tuple[Reason, str]:
-    if ended.get("reason") == "OOMKilled":
-        return conditions.OUT_OF_MEMORY, " was killed for want of memory"
-    if ended.get("reason") in _START_REASONS:
-        return conditions.INVALID_IMAGE, f": {_said(ended)}"
-    if ended.get("reason") == "ContainerStatusUnknown":
-        return conditions.NODE_LOST, f": {_said(ended)}"
-    return conditions.CRASH_LOOP, f" ended with exit code {ended.get('exitCode')}"
-
-
-def _said(state: Body) -> str:
-    return f"{state.get('reason')}: {state.get('message') or 'no message'}"
+    return ends.of_container(pod, container, ended) if ended.get("exitCode") else None
 
 
 def _of_deployment(deployment: Body) -> Iterator[Cause]:
     name = deployment["metadata"]["name"]
     if "deletionTimestamp" in deployment["metadata"]:
-        yield _cause(conditions.CHILD_DELETING, f"Deployment {name} is being deleted")
+        yield Cause.of(conditions.CHILD_DELETING, f"Deployment {name} is being deleted")
     if section(deployment, "spec").get("paused"):
-        yield _cause(conditions.ROLLOUT_PAUSED, f"Deployment {name} is paused")
+        yield Cause.of(conditions.ROLLOUT_PAUSED, f"Deployment {name} is paused")
     failure = pod_state.condition(deployment, "ReplicaFailure")
     if failure.get("status") == "True":
         message = _RANDOM_NAME.sub(r"\1", str(failure.get("message") or "no message"))
-        yield _cause(_refusal(message), f"pods cannot be made: {message}")
+        yield Cause.of(_refusal(message), f"pods cannot be made: {message}")
 
 
 def _refusal(message: str) -> Reason:
     if "exceeded quota" in message:
         return conditions.QUOTA_EXCEEDED
     return conditions.SERVICE_ACCOUNT_NOT_FOUND if _NO_ACCOUNT.search(message) else conditions.FORBIDDEN
-
-
-def _cause(reason: Reason, what: str, pod: str = "", exit_code: int | None = None) -> Cause:
-    return Cause(reason, reason.message(wording.bounded(wording.settled(what), _MAX_MESSAGE)), pod, exit_code)
 
 
 def of_autoscaler(hpa: Body | None) -> Cause | None:

@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import added_containers, child, companions, names, parse, replicas, resolve, revisions
+from . import (
+    added_containers,
+    child,
+    companions,
+    exposed,
+    gpu_health,
+    names,
+    parse,
+    pod_state,
+    replicas,
+    resolve,
+    revisions,
+)
 from .actions import Chain, ChildKey, Delete, Manifest
 from .api import kinds
 from .api.body import entries, section
@@ -34,6 +46,8 @@ class Decision:
     """What the layers came to when the revision was made that is run."""
     fate: Fate = field(default_factory=Fate)
     """What becomes of the revision of the spec."""
+    replacement: gpu_health.Replacement = field(default_factory=gpu_health.Replacement)
+    """Which pod is deleted for its GPU."""
     in_use: frozenset[ChildKey] = frozenset()
     """What pods of the stable revision refer to, which they need when it has to come back."""
     warnings: tuple[str, ...] = ()
@@ -71,22 +85,34 @@ def decide(
         return Decision(resolved=resolved, stop=stop)
     fresh = controller_revision.render_data(resolved)
     data = current.data if current is not None else _recovered(resolved, fresh, snapshot) or fresh
-    decided = judge(_case(snapshot, resolved, known, data), now)
-    manifests = _manifests(resolved, data, known, decided)
+    replacement = _replacement(snapshot, known, now)
+    decided = judge(_case(snapshot, resolved, known, data), now).remembering(replacement.mark)
+    back_to = decided.back_to
+    run = resolved if back_to is None else exposed.as_run(resolved, back_to.data["template"], service)
+    manifests = _manifests(run, data, known, decided)
+    differing = (*exposed.differences(resolved, run), *_in_the_way(manifests, _deployment(snapshot)))
     return Decision(
-        resolved=resolved,
+        resolved=run,
         stop=stop,
-        desired=(*manifests, *_unmarked(resolved, known)),
+        desired=(*manifests, *_unmarked(run, known)),
         expired=tuple(_expired(known, _referred(resolved, snapshot, known))),
         revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
-        effective=(decided.back_to.data if decided.back_to is not None else data)["effective"],
+        effective=(back_to.data if back_to is not None else data)["effective"],
         fate=decided,
+        replacement=replacement,
         in_use=_in_use(resolved, _stable(snapshot, known)),
-        warnings=(
-            *_warnings(snapshot, current, fresh["template"], data["template"]),
-            *_in_the_way(manifests, _deployment(snapshot)),
-        ),
+        warnings=(*_warnings(snapshot, current, fresh, data), *differing),
     )
+
+
+def _replacement(
+    snapshot: Snapshot, known: Mapping[str, revisions.Kept], now: datetime.datetime
+) -> gpu_health.Replacement:
+    """Another spec does not make it forgotten when a pod was deleted last."""
+    live = _deployment(snapshot)
+    kept = [mark for one in known.values() if (mark := one.marks.get(names.GPU_UNHEALTHY)) is not None]
+    last = max(kept, key=lambda mark: mark.partition("/")[2], default=None)
+    return gpu_health.decide(snapshot.pods, live.body if live is not None else None, last, now)
 
 
 def _manifests(
@@ -207,7 +233,8 @@ def _recovered(resolved: Resolved, fresh: Mapping[str, Any], snapshot: Snapshot)
 def _referred(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> set[str]:
     """Return the keys that are in use: of the spec, of the Deployment, of live pods, and the stable one."""
     live = _deployment(snapshot)
-    templates = [*snapshot.pods, *([section(live.body, "spec", "template")] if live is not None else [])]
+    pods = [pod for pod in snapshot.pods if not pod_state.has_failed(pod)]
+    templates = [*pods, *([section(live.body, "spec", "template")] if live is not None else [])]
     stable = section(snapshot.service, "status").get("stableRevision")
     keys = {key for template in templates if (key := revisions.key_of_template(template)) is not None}
     return {resolved.origin.key, *keys, *(one.key for one in known.values() if one.name == stable)}
@@ -219,8 +246,8 @@ def _in_the_way(manifests: list[Manifest], live: Observed | None) -> Iterator[st
 
 
 def _warnings(
-    snapshot: Snapshot, current: revisions.Kept | None, fresh: Mapping[str, Any], template: Mapping[str, Any]
+    snapshot: Snapshot, current: revisions.Kept | None, fresh: Mapping[str, Any], data: Mapping[str, Any]
 ) -> tuple[str, ...]:
     changed = revisions.model_changed(snapshot.models, current) if current is not None else None
-    outdated = revisions.renderer_outdated() if fresh != template else None
+    outdated = revisions.renderer_outdated() if fresh["template"] != data["template"] else None
     return tuple(warning for warning in (changed, outdated) if warning is not None)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from . import errors, wording
 from .api import conditions
-from .causes import Cause
+from .cause import Cause
 from .writes import ChildDeletingError, ChildRejectedError, NameTakenError, StaleChildError
 
 MAX_API_MESSAGE = 1024

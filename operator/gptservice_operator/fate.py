@@ -6,58 +6,20 @@ Which revision is stable is told by ``status.stableRevision``, that says so alre
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from . import capacity, causes, names, pod_state, revisions, wording
+from . import capacity, evidence, names, outage, pod_state, revisions, wording
 from .api import conditions
-from .api.body import Body, entries, section
+from .api.body import Body, section
 from .capacity import Stuck
-from .causes import Cause
+from .cause import Cause
+from .marks import Marks
 from .render.resolved import ResolvedRollout
 from .revisions import Kept
 
-TOLD = frozenset(
-    {
-        conditions.MODEL_LOAD_FAILED,
-        conditions.MODEL_NOT_FOUND,
-        conditions.MODEL_ACCESS_DENIED,
-        conditions.INVALID_ENGINE_ARGUMENT,
-        conditions.CHECKSUM_MISMATCH,
-        conditions.GPU_OUT_OF_MEMORY,
-        conditions.DISK_FULL,
-    }
-)
-"""Causes that the runtime itself names when it gives up: once is enough."""
-SEEN = frozenset({conditions.CRASH_LOOP, conditions.OUT_OF_MEMORY})
-"""Causes that are only read off how a container ended: it may be the node's fault, so that it has to happen again."""
-ENDS_THAT_COUNT = 2
 MAX_CAUSE = 1024
 """Longest cause that is kept, in characters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """What is known of a revision from earlier passes."""
-
-    failed: str | None = None
-    """Why it was rolled back."""
-    retry_seen: str | None = None
-    """Value of the annotation that asks for a retry, when it failed."""
-    switched: str | None = None
-    """Since when its rollout, or its rollback, takes an old pod away first; RFC 3339."""
-
-    @classmethod
-    def of(cls, annotations: Mapping[str, str]) -> "Marks":
-        """Read the marks off a ControllerRevision's annotations."""
-        return cls(*(annotations.get(name) for name in (names.FAILED, names.RETRY_SEEN, names.SWITCHED)))
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        """The annotations that carry them."""
-        values = (self.failed, self.retry_seen, self.switched)
-        by_name = zip((names.FAILED, names.RETRY_SEEN, names.SWITCHED), values, strict=True)
-        return {name: value for name, value in by_name if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +57,8 @@ class Case:
         return stable if stable is not None and stable.key != self.current.key else None
 
     def present(self) -> list[Body]:
-        """Return the pods of the Deployment that stay."""
-        return pod_state.of_deployment(self.pods, self.deployment)
+        """Return the pods of the Deployment that stay; those that the kubelet has given up do nothing any more."""
+        return [pod for pod in pod_state.of_deployment(self.pods, self.deployment) if not pod_state.has_failed(pod)]
 
     def of_revision(self, key: str) -> list[Body]:
         """Return those of one revision."""
@@ -111,13 +73,17 @@ class Case:
 class Fate:
     """What is to be done about the current revision."""
 
-    marks: Marks = Marks()
+    marks: Marks = field(default_factory=Marks)
     back_to: Kept | None = None
     """What the Deployment runs instead."""
     cause: Cause | None = None
     """What the status says of it, before anything that is seen at the pods."""
     again: float | None = None
     """After how many seconds it may be another, though nothing happens."""
+
+    def remembering(self, gpu_unhealthy: str | None) -> "Fate":
+        """Return the same with what is kept of a pod that was deleted for its GPU."""
+        return dataclasses.replace(self, marks=dataclasses.replace(self.marks, gpu_unhealthy=gpu_unhealthy))
 
     @property
     def takes_old_first(self) -> bool:
@@ -132,66 +98,72 @@ def judge(case: Case, now: datetime.datetime) -> Fate:
         case: the facts.
         now: the wall clock, with a time zone.
     """
-    marks = _remembered(case)
+    marks = _remembered(case, now)
     waits = _Waits() if marks.failed is not None else _waits(case, marks, now)
     if marks.failed is None and case.rollout.auto_rollback and case.way_back is not None and case.replicas:
-        failure = waits.hopeless or evidence(case)
+        failure = waits.hopeless or _evidence(case, marks)
         if failure is not None:
-            cause = wording.without(f"{failure.reason.name}: {failure.message}", wording.env_values(case.service))
-            marks = Marks(wording.bounded(cause, MAX_CAUSE), revisions.retry(case.service), marks.switched)
+            marks = _failed(case, marks, failure, now)
     back_to = case.way_back if marks.failed is not None else None
+    if back_to is not None:
+        marks = dataclasses.replace(marks, outage=outage.ended(marks.outage, case.present()))
     if _is_over(case, (back_to or case.current).key):
         marks = dataclasses.replace(marks, switched=None)
     elif marks.switched is None and ((back_to is None and waits.is_to_switch) or _lacks_an_old_pod(case, back_to)):
-        marks = dataclasses.replace(marks, switched=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        marks = dataclasses.replace(marks, switched=_text(now))
     if back_to is not None:
-        return Fate(marks=marks, back_to=back_to, cause=_rolled_back(case, back_to, str(marks.failed)))
+        return Fate(marks=marks, back_to=back_to, cause=_rolled_back(case, back_to, marks))
     if waits.is_to_switch:
         return Fate(marks=marks, again=case.rollout.surge_wait_seconds)
     return Fate(marks=marks, cause=waits.hopeless or waits.blocked, again=waits.again)
 
 
-def _remembered(case: Case) -> Marks:
-    """A failure is forgotten on a retry, once the user wants no rollbacks, or where there is nothing to go back to."""
+def _remembered(case: Case, now: datetime.datetime) -> Marks:
+    """A failure is forgotten on a retry, once the user wants no rollbacks, or where there is nothing to go back to.
+
+    A revision that the Deployment is about to run may have pods already: of before it was rolled back, or of before the
+    spec left it. What they tell of that time is no news.
+    """
     marks = Marks.of(case.current.marks)
-    is_retried = marks.failed is not None and revisions.retry(case.service) != marks.retry_seen
-    if is_retried or not case.rollout.auto_rollback or case.way_back is None:
-        return Marks(switched=None if is_retried else marks.switched)
+    if marks.failed is not None and revisions.retry(case.service) != marks.retry_seen:
+        return Marks(tried=_text(now), gpu_unhealthy=marks.gpu_unhealthy)
+    if not case.rollout.auto_rollback or case.way_back is None:
+        return Marks(switched=marks.switched, gpu_unhealthy=marks.gpu_unhealthy)
+    key = case.current.key
+    if (marks.failed or marks.tried) is None and case.running not in (None, key) and case.of_revision(key):
+        return dataclasses.replace(marks, tried=_text(now))
     return marks
 
 
-def _rolled_back(case: Case, back_to: Kept, failed: str) -> Cause:
-    what = f"revision {case.current.key} failed, and revision {back_to.key} runs instead. {failed}"
+def _failed(case: Case, marks: Marks, failure: Cause, now: datetime.datetime) -> Marks:
+    cause = wording.without(f"{failure.reason.name}: {failure.message}", wording.env_values(case.service))
+    return dataclasses.replace(
+        marks,
+        failed=wording.bounded(cause, MAX_CAUSE),
+        retry_seen=revisions.retry(case.service),
+        tried=None,
+        outage=outage.begun(case.service, case.present(), _text(now)),
+    )
+
+
+def _text(moment: datetime.datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _rolled_back(case: Case, back_to: Kept, marks: Marks) -> Cause:
+    gap = f"; {told}" if (told := outage.told(marks.outage)) else ""
+    what = f"revision {case.current.key} failed, and revision {back_to.key} runs instead{gap}. {marks.failed}"
     return Cause(conditions.ROLLED_BACK, conditions.ROLLED_BACK.message(what))
 
 
-def evidence(case: Case) -> Cause | None:
+def _evidence(case: Case, marks: Marks) -> Cause | None:
     """Return why the current revision is to be rolled back, by the word of its own pods; None if nothing speaks for it.
 
-    A pod that is ready has got over whatever it says of its past, and what is waited for is no failure of a revision.
+    Until the Deployment runs it, its pods are of an earlier try.
     """
     if case.running != case.current.key:
         return None
-    unready = [pod for pod in case.of_revision(case.current.key) if not pod_state.is_ready(pod)]
-    return next((cause for pod in unready for cause in _settled(pod)), None)
-
-
-def _settled(pod: Body) -> Iterator[Cause]:
-    status = section(pod, "status")
-    for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
-        ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
-        if not ended.get("exitCode"):
-            continue
-        cause = causes.of_end(str(pod["metadata"]["name"]), container, ended)
-        if cause.reason in TOLD or (cause.reason in SEEN and _has_ended_again(container)):
-            yield cause
-
-
-def _has_ended_again(container: Body) -> bool:
-    """The kubelet backs off from the second end on, before it has counted a second restart."""
-    backs_off = section(container, "state", "waiting").get("reason") == "CrashLoopBackOff"
-    restarts = container.get("restartCount")
-    return backs_off or (isinstance(restarts, int) and restarts >= ENDS_THAT_COUNT)
+    return evidence.against(case.of_revision(case.current.key), pod_state.instant(marks.tried))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

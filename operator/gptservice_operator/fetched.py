@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import names
+from . import names, pod_state
 from .api.body import Body, entries, first, section
 from .render.fetch_container import FETCH_CONTAINER
 
@@ -38,7 +38,9 @@ def disagreement(pods: Sequence[Body], key: str) -> Iterator[str]:
 
 def _results(pods: Sequence[Body], key: str) -> Iterator[dict[str, Any]]:
     for pod in pods:
-        if section(pod, "metadata", "labels").get(names.REVISION) != key or "deletionTimestamp" in pod["metadata"]:
+        if section(pod, "metadata", "labels").get(names.REVISION) != key:
+            continue
+        if pod_state.is_leaving(pod) or pod_state.has_failed(pod):
             continue
         container = first(entries(pod, "status", "initContainerStatuses"), name=FETCH_CONTAINER)
         ended = section(container, "state", "terminated")

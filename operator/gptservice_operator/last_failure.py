@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import causes, pod_state
+from . import causes, ends, pod_state
 from .api.body import Body, entries, section
-from .causes import Cause
+from .cause import Cause
 
 
 def last_failure(
@@ -21,6 +21,7 @@ def last_failure(
         settled: names of the pods that have been ready for the stable period.
     """
     found = [told for pod in pods if pod["metadata"]["name"] not in settled for told in _of_pod(pod)]
+    found += [_told(ill, _since(ill, old) or now) for pod in pods if (ill := causes.of_devices(pod)) is not None]
     found += _failed([pod for pod in pods if not pod_state.is_leaving(pod)], old, settled)
     if cause is not None and cause.reason.failing and _is_of_a_live_pod(cause, pods) and not cause.exit_code:
         found.append(_told(cause, _since(cause, old) or now))
@@ -48,7 +49,7 @@ def _of_pod(pod: Body) -> Iterator[dict[str, Any]]:
         for state in ("state", "lastState"):
             ended = section(container, state, "terminated")
             if ended.get("exitCode") and ended.get("finishedAt"):
-                yield _told(causes.of_end(pod["metadata"]["name"], container, ended), str(ended["finishedAt"]))
+                yield _told(ends.of_container(pod["metadata"]["name"], container, ended), str(ended["finishedAt"]))
 
 
 def _failed(pods: Sequence[Body], old: Body, settled: frozenset[str]) -> Iterator[dict[str, Any]]:

@@ -52,6 +52,17 @@ def has_crashed(pod: Body) -> bool:
     return any(end.get("exitCode") for end in ended)
 
 
+def unhealthy_devices(pod: Body) -> list[str]:
+    """Return the devices that the pod was given and that are called unhealthy, each with its resource's name."""
+    return [
+        f"{device.get('resourceID')} ({resource.get('name')})"
+        for container in entries(pod, "status", "containerStatuses")
+        for resource in entries(container, "allocatedResourcesStatus")
+        for device in entries(resource, "resources")
+        if device.get("health") == "Unhealthy"
+    ]
+
+
 def condition(body: Body, kind: str) -> Body:
     """Return a condition of an object; an empty mapping if it has none of that type."""
     return first(entries(body, "status", "conditions"), type=kind)

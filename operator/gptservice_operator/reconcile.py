@@ -13,10 +13,12 @@ from .census import Census
 from .cluster import Cluster
 from .config import Config
 from .contests import Contests
+from .counts import is_told_already
 from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
 from .failures import cause_of, raise_unless_settled
+from .gpu_health import Replacement
 from .recorder import Recorder
 from .render.resolved import Resolved
 from .skew import Skew
@@ -71,10 +73,11 @@ class Reconciler:
         stuck = events.Found()
         if view is not None and isinstance(decision.resolved, Resolved):
             failures += await self._write_children(key, decision, decision.resolved, view, now)
+            failures = failures or await self._replace_pod(key[0], decision.replacement)
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
         left = await self._write_status(key, snapshot, decision, failures, stuck, now)
         raise_unless_settled(failures)
-        waits = (stuck.again, left, decision.fate.again, self.contests.again(key, now))
+        waits = (stuck.again, left, decision.fate.again, decision.replacement.again, self.contests.again(key, now))
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     async def _look(self, snapshot: Snapshot, now: datetime.datetime) -> tuple[Decision, observe.View | None]:
@@ -147,6 +150,15 @@ class Reconciler:
         self.contests.settle(key, changed, now)
         return failures
 
+    async def _replace_pod(self, namespace: str, gpu: Replacement) -> list[errors.OperatorError]:
+        """Delete a pod for its GPU, once it is kept that it was: not even a restart may make it two in a row."""
+        try:
+            if gpu.pod is not None:
+                await Writes(self.cluster, self.store, namespace).delete_pod(gpu.pod, gpu.uid)
+        except errors.OperatorError as error:
+            return [error]
+        return []
+
     async def _make_api_key(self, resolved: Resolved, view: observe.View) -> None:
         """Make the Secret before the Deployment, whose pods wait for it: no Deployment in this pass if that fails."""
         deployment = (kinds.DEPLOYMENT.name, names.deployment(resolved.name))
@@ -203,7 +215,7 @@ class Reconciler:
             return None
         metadata = begun.service["metadata"]
         deployment = _deployment(latest)
-        if not failures and deployment is not None and _is_told_already(begun.service, deployment):
+        if not failures and deployment is not None and is_told_already(begun.service, deployment):
             return None
         facts = self._facts(key, begun, latest, decision, failures, stuck)
         proof = self._prove(facts, latest, now)
@@ -257,15 +269,6 @@ class Reconciler:
             now=now,
             period=self.config.stable_seconds,
         )
-
-
-def _is_told_already(service: Body, deployment: Body) -> bool:
-    """Whether a status was written for this spec, and the Deployment's numbers are about to change.
-
-    An autoscaler's step would otherwise show for a moment as a service that is not Ready.
-    """
-    told = section(service, "status").get("observedGeneration") == service["metadata"].get("generation")
-    return told and status.is_behind(deployment)
 
 
 def _is_as_it_was(live: Body, begun: Body) -> bool:

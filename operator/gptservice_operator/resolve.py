@@ -14,7 +14,7 @@ from .api.access import Auth, Tls
 from .api.body import section
 from .api.conditions import Reason
 from .api.engine import EnvVar
-from .api.exposure import ServiceSpec
+from .api.exposure import DEFAULT_PORT, DEFAULT_TLS_PORT, ServiceSpec
 from .api.rollout import SURGE_WAIT_SECONDS, Rollout, is_zero
 from .api.scheduling import Scheduling
 from .config import Config
@@ -32,9 +32,6 @@ from .render.resolved import (
     ServingTls,
     Source,
 )
-
-DEFAULT_PORT = 80
-DEFAULT_TLS_PORT = 443
 
 
 class RefusedError(Exception):
@@ -163,6 +160,7 @@ def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
         is_chosen=is_chosen,
         surge_wait_seconds=SURGE_WAIT_SECONDS if rollout.surge_wait_seconds is None else rollout.surge_wait_seconds,
         auto_rollback=rollout.auto_rollback is not False,
+        ready_latency_milliseconds=rollout.ready_latency_milliseconds,
     )
 
 

@@ -85,6 +85,7 @@ def _seconds_left(deployment: Body, pods: Sequence[Body], now: datetime.datetime
 
 
 def _of_revision(deployment: Body, pods: Sequence[Body]) -> list[Body]:
-    """Return the pods that the Deployment's template made."""
+    """Return the pods that the Deployment's template made; in place of those that failed, there are others."""
     key = revisions.key_of_template(deployment["spec"]["template"])
-    return [pod for pod in pod_state.of_deployment(pods, deployment) if revisions.key_of_template(pod) == key]
+    ours = [pod for pod in pod_state.of_deployment(pods, deployment) if not pod_state.has_failed(pod)]
+    return [pod for pod in ours if revisions.key_of_template(pod) == key]

@@ -8,7 +8,8 @@ from . import causes, fate, fetched, last_failure, names, pod_state, revisions, 
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
-from .causes import Cause
+from .cause import Cause
+from .counts import Counts, count
 from .render.resolved import Refusal, Resolved
 
 _MAX_WARNINGS = 24
@@ -43,32 +44,6 @@ class Facts:
     """Whether every pod of the newest revision has been ready for the stable period."""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     """What Events say of Secrets that pods' volumes lack, by pod UID."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    desired: int
-    """As many as are asked for: by the spec, or by the autoscaler."""
-    needed: int
-    """As many as have to answer."""
-    scaled: bool
-    """Whether an autoscaler says how many: it may have asked for further ones that are starting."""
-    replicas: int
-    updated: int
-    ready: int
-    available: int
-    current: bool
-    """Whether the numbers speak of the Deployment as it was last applied."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every pod is of the newest revision and answers, and no other is left."""
-        return (
-            self.current
-            and (self.scaled or self.updated == self.desired)
-            and self.replicas == self.updated
-            and self.ready >= self.needed
-        )
 
 
 def compute(facts: Facts, now: str) -> dict[str, Any]:
@@ -113,7 +88,7 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     return {**status, "lastSyncTime": now}
 
 
-def _last_failure(facts: Facts, counts: _Counts, seen: Cause | None, now: str) -> dict[str, Any]:
+def _last_failure(facts: Facts, counts: Counts, seen: Cause | None, now: str) -> dict[str, Any]:
     """A stop forgets it, and so does a period in which every pod was ready."""
     if facts.calm or counts.desired == 0:
         return {}
@@ -138,41 +113,8 @@ def is_complete(facts: Facts) -> bool:
     return _counts(facts).complete
 
 
-def _counts(facts: Facts) -> _Counts:
-    desired = section(facts.service, "spec").get("replicas", 1)
-    wanted = needed = desired if isinstance(desired, int) else 0
-    scaled = isinstance(facts.resolved, Resolved) and facts.resolved.autoscaling is not None
-    if isinstance(facts.resolved, Resolved) and scaled:
-        wanted, needed = facts.resolved.initial_replicas, facts.resolved.guaranteed_replicas
-    if facts.deployment is None:
-        return _Counts(wanted, needed, scaled, 0, 0, 0, 0, current=wanted == 0)
-    live = section(facts.deployment, "status")
-    return _Counts(
-        desired=section(facts.deployment, "spec").get("replicas", 1) if scaled else wanted,
-        needed=needed,
-        scaled=scaled,
-        replicas=live.get("replicas", 0),
-        updated=live.get("updatedReplicas", 0) if _is_of_revision(facts.deployment, facts.resolved) else 0,
-        ready=live.get("readyReplicas", 0),
-        available=live.get("availableReplicas", 0),
-        current=not is_behind(facts.deployment),
-    )
-
-
-def _is_of_revision(deployment: Body, resolved: Resolved | Refusal) -> bool:
-    """Return whether a Deployment runs what the spec comes to: its own newest may be older, if writing it was refused.
-
-    Of a spec that is refused no revision is known.
-    """
-    if isinstance(resolved, Refusal):
-        return True
-    return revisions.key_of_template(section(deployment, "spec", "template")) == resolved.origin.key
-
-
-def is_behind(deployment: Body) -> bool:
-    """Return whether the numbers in a Deployment's status still speak of what it was before its last change."""
-    seen = section(deployment, "status").get("observedGeneration", 0)
-    return bool(seen < deployment["metadata"].get("generation", 0))
+def _counts(facts: Facts) -> Counts:
+    return count(facts.service, facts.resolved, facts.deployment)
 
 
 _OWN_WORDS = (
@@ -189,7 +131,7 @@ _Condition = tuple[str, bool, Reason, str]
 """Type, whether it holds, reason, message."""
 
 
-def _conditions(facts: Facts, counts: _Counts, seen: Cause | None) -> list[_Condition]:
+def _conditions(facts: Facts, counts: Counts, seen: Cause | None) -> list[_Condition]:
     """Return the five; ``seen`` is what keeps the service from being complete, as far as pods and Deployment tell."""
     if isinstance(facts.resolved, Refusal):
         return _refused(facts, facts.resolved.reason, facts.resolved.message, counts)
@@ -227,7 +169,7 @@ def _accepted(warnings: Sequence[str]) -> _Condition:
     return conditions.ACCEPTED, True, reason, reason.message(listed + more)
 
 
-def _refused(facts: Facts, reason: Reason, message: str, counts: _Counts) -> list[_Condition]:
+def _refused(facts: Facts, reason: Reason, message: str, counts: Counts) -> list[_Condition]:
     if counts.desired == 0 and facts.deployment is not None:
         message = f"{message}; spec.replicas is 0, so that no pod is left to run all the same"
     return [
@@ -239,7 +181,7 @@ def _refused(facts: Facts, reason: Reason, message: str, counts: _Counts) -> lis
     ]
 
 
-def _stopped(counts: _Counts) -> list[_Condition]:
+def _stopped(counts: Counts) -> list[_Condition]:
     left = f", and {counts.replicas} pods have still to go" if counts.replicas else ""
     message = conditions.STOPPED.message(f"spec.replicas is 0{left}")
     kinds = (conditions.AVAILABLE, conditions.PROGRESSING)
@@ -247,7 +189,7 @@ def _stopped(counts: _Counts) -> list[_Condition]:
     return [*stopped, _not_degraded(), (conditions.READY, False, conditions.STOPPED, message)]
 
 
-def _all_ready(counts: _Counts, fault: Cause | None) -> list[_Condition]:
+def _all_ready(counts: Counts, fault: Cause | None) -> list[_Condition]:
     message = f"{counts.ready} of {counts.desired} replicas are ready"
     return [
         (conditions.PROGRESSING, False, conditions.ALL_REPLICAS_READY, message),
@@ -256,7 +198,7 @@ def _all_ready(counts: _Counts, fault: Cause | None) -> list[_Condition]:
     ]
 
 
-def _available(counts: _Counts) -> _Condition:
+def _available(counts: Counts) -> _Condition:
     if counts.ready > 0:
         return conditions.AVAILABLE, True, conditions.MINIMUM_REPLICAS, "at least one replica answers"
     return conditions.AVAILABLE, False, conditions.NO_REPLICA, "no replica answers"

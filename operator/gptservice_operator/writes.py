@@ -61,6 +61,15 @@ class Writes:
             except errors.Absent:
                 return  # the namespace is being deleted, and the service with it; or the kind is
 
+    async def delete_pod(self, name: str, uid: str) -> None:
+        """Delete a pod, which has its grace period: nobody waits for its end.
+
+        Raises:
+            errors.OperatorError: it is still there.
+        """
+        await self.cluster.delete(kinds.POD, self.namespace, name, uid)
+        logger.warning("%s/%s: deleted Pod: its GPU is called unhealthy", self.namespace, name)
+
     async def _do(self, action: Action) -> None:
         match action:
             case Foreign(kind, name, whose):

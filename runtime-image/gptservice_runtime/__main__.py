@@ -94,6 +94,7 @@ def _add_serve_flags(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(contract.OTLP_ENDPOINT_FLAG)
     serving.add_argument(contract.STARTUP_TIMEOUT_FLAG, type=_positive, required=True, help="seconds")
     serving.add_argument(contract.DRAIN_TIMEOUT_FLAG, type=_not_negative, required=True, help="seconds")
+    serving.add_argument(contract.READY_LATENCY_FLAG, type=_positive, help="of a small request, before it is ready")
     serving.add_argument(contract.REQUIRE_API_KEY_FLAG, action="store_true", help=f"of {contract.KEYS_DIRECTORY}")
     serving.add_argument(
         contract.TLS_FLAG, action="store_true", help=f"with the certificate of {contract.TLS_DIRECTORY}"
@@ -158,6 +159,7 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
         ),
         probe_port=options.probe_port,
         startup_timeout=options.startup_timeout,
+        ready_latency_milliseconds=options.ready_latency_milliseconds,
         drain_gap=options.drain_gap,
         termination_log=options.termination_log,
     )

@@ -79,8 +79,24 @@ def classify(evidence: Evidence) -> contract.FailureMessage:
     return {"reason": reason, "message": message, "phase": evidence.phase}
 
 
-def start_up_budget_used_up(phase: contract.Phase, budget: int, last_output: str) -> contract.FailureMessage:
-    """The failure of an engine that was still not serving after `budget` seconds."""
+class FailedError(Exception):
+    """The container has to end, and this is what to report."""
+
+    def __init__(self, failure: contract.FailureMessage) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+
+
+def start_up_budget_used_up(
+    phase: contract.Phase, budget: int, last_output: str, too_slow: str = ""
+) -> contract.FailureMessage:
+    """The failure of an engine that was still not serving after `budget` seconds.
+
+    `too_slow` says what an engine that answers took for it last, where it had to be faster.
+    """
+    if too_slow:
+        message = f"not fast enough within the start-up budget of {budget} s (startupTimeoutSeconds): {too_slow}"
+        return {"reason": contract.REASON_MODEL_LOAD_FAILED, "message": message, "phase": phase}
     lines = [line.rstrip() for line in last_output.splitlines() if line.strip()]
     message = f"not serving after the start-up budget of {budget} s (startupTimeoutSeconds)" + _quote(lines)
     return {"reason": contract.REASON_MODEL_LOAD_FAILED, "message": message, "phase": phase}

@@ -28,9 +28,11 @@ from gptservice_runtime import (
     tls,
 )
 from gptservice_runtime.certificate_wait import until_usable
+from gptservice_runtime.failures import FailedError
 from gptservice_runtime.reach import NotDemandedError, Reach
 from gptservice_runtime.termination import write_failure
 from gptservice_runtime.waiting import first
+from gptservice_runtime.warm_up import Latency, WarmUpRefusedError, warm_up
 from gptservice_runtime.watch import watch
 
 _log = logging.getLogger(__name__)
@@ -45,22 +47,15 @@ LAST_OUTPUT_SECONDS = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """Everything that `serve` was asked; times in seconds."""
+    """Everything that `serve` was asked; times are in seconds where they do not say otherwise."""
 
     engine_options: engine.EngineOptions
     engine_paths: engine.EnginePaths
     probe_port: int
     startup_timeout: int
+    ready_latency_milliseconds: int | None
     drain_gap: float
     termination_log: Path
-
-
-class _FailedError(Exception):
-    """The container has to end, and this is what to report."""
-
-    def __init__(self, failure: contract.FailureMessage) -> None:
-        super().__init__(failure["message"])
-        self.failure = failure
 
 
 def run(options: ServeOptions, environment: Mapping[str, str]) -> int:
@@ -100,7 +95,7 @@ class _Supervisor:
         beating = asyncio.create_task(self._beat())
         try:
             return await self._serve(reaper)
-        except _FailedError as failed:
+        except FailedError as failed:
             write_failure(self._options.termination_log, failed.failure, self._environment)
             return contract.EXIT_FAILURE
         finally:
@@ -216,9 +211,9 @@ class _Supervisor:
     async def _get_ready(self, process: child.Child, deadline: float) -> bool:
         """Whether the engine serves; False when SIGTERM came first."""
         key = self._key if self._options.engine_options.require_api_key else None
-        warming = asyncio.create_task(
-            readiness.warm_up(self._reach, self._options.engine_options.served_model_names, self._on_listed, key)
-        )
+        names, asked = self._options.engine_options.served_model_names, self._options.ready_latency_milliseconds
+        latency = None if asked is None else Latency(milliseconds=asked, on_late=self._on_late)
+        warming = asyncio.create_task(warm_up(self._reach, names, self._on_listed, key, latency))
         try:
             budget = deadline - asyncio.get_running_loop().time()
             await first(warming, process.ended, self._stop.wait(), within=budget)
@@ -229,7 +224,7 @@ class _Supervisor:
             if not warming.done():
                 raise self._start_up_failed(process)
             warming.result()
-        except readiness.WarmUpRefusedError as error:
+        except WarmUpRefusedError as error:
             raise self._failed(contract.REASON_MODEL_LOAD_FAILED, str(error)) from error
         except NotDemandedError as error:
             message = f"{error}: use an image derived from the GPTService runtime image"
@@ -254,6 +249,10 @@ class _Supervisor:
         self._state = self._state.listed()
         _log.info("model loaded, warming up")
 
+    def _on_late(self, too_slow: str) -> None:
+        _log.warning("not ready: %s", too_slow)
+        self._state = self._state.answered_late(too_slow)
+
     async def _abandon(self, process: child.Child) -> int:
         _log.info("stopping the engine before it has served")
         process.terminate()
@@ -271,7 +270,7 @@ class _Supervisor:
             raise self._failed(contract.REASON_DRAIN_TIMEOUT, str(error)) from error
         return contract.EXIT_OK
 
-    def _engine_died(self, process: child.Child) -> _FailedError:
+    def _engine_died(self, process: child.Child) -> FailedError:
         self._state = self._state.engine_died()
         process.kill_group()
         process.drain_output(LAST_OUTPUT_SECONDS)
@@ -283,18 +282,19 @@ class _Supervisor:
             last_output=process.tail.text(),
             oom_kills=self._oom_kills(),
         )
-        return _FailedError(failures.classify(evidence))
+        return FailedError(failures.classify(evidence))
 
-    def _start_up_failed(self, process: child.Child) -> _FailedError:
+    def _start_up_failed(self, process: child.Child) -> FailedError:
         budget = self._options.startup_timeout
         if self._state.keys_problem:
             message = f"not serving after {budget} s (startupTimeoutSeconds): {self._state.keys_problem}"
             return self._failed(contract.REASON_API_KEYS_UNUSABLE, message)
-        return _FailedError(failures.start_up_budget_used_up(self._state.phase, budget, process.tail.text()))
+        phase, too_slow = self._state.phase, self._state.too_slow
+        return FailedError(failures.start_up_budget_used_up(phase, budget, process.tail.text(), too_slow))
 
     def _oom_kills(self) -> int:
         now = cgroup.oom_kills()
         return 0 if now is None or self._oom_kills_before is None else now - self._oom_kills_before
 
-    def _failed(self, reason: contract.TerminationReason, message: str) -> _FailedError:
-        return _FailedError({"reason": reason, "message": message, "phase": self._state.phase})
+    def _failed(self, reason: contract.TerminationReason, message: str) -> FailedError:
+        return FailedError({"reason": reason, "message": message, "phase": self._state.phase})

@@ -168,6 +168,10 @@ def granted(manifests: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
     return found
 
 
+def test_pods_can_be_seen_and_taken_away_and_nothing_else(render: Render) -> None:
+    assert granted(render())["", "pods"] == {"list", "watch", "delete"}
+
+
 @pytest.mark.parametrize("kind", kinds.CHILDREN, ids=lambda kind: kind.name)
 def test_every_child_can_be_watched_and_applied(render: Render, kind: kinds.Kind) -> None:
     group, _, _ = kind.api_version.rpartition("/")

@@ -17,7 +17,7 @@ from gptservice_operator import status
 from gptservice_operator.api import conditions
 from gptservice_operator.api.status import GPTServiceStatus
 from gptservice_operator.api.v1 import GPTServiceSpec
-from gptservice_operator.causes import Cause
+from gptservice_operator.cause import Cause
 from gptservice_operator.render.resolved import Refusal
 from gptservice_operator.status import Facts
 from tests.gitops import lua, stages

@@ -182,6 +182,12 @@ def container(name: str = "engine", **state: Any) -> Body:
     return status if last is None else {**status, "restartCount": 3, "lastState": {"terminated": last}}
 
 
+def on_device(name: str = "engine", *, health: str = "Unhealthy", device: str = "GPU-1", **state: Any) -> Body:
+    """Return the status of a container that was given a device, which its plugin calls healthy or not."""
+    given = [{"name": "nvidia.com/gpu", "resources": [{"resourceID": device, "health": health}]}]
+    return {**container(name, **(state or {"running": {}})), "allocatedResourcesStatus": given}
+
+
 def pod(
     name: str = "chat-6d4c-x1",
     *,

@@ -152,7 +152,7 @@ CASES: dict[str, Case] = {
         {
             "model": "pvc://models/m",
             "replicas": 2,
-            "rollout": {"maxSurge": "25%", "maxUnavailable": 1},
+            "rollout": {"maxSurge": "25%", "maxUnavailable": 1, "readyLatencyMilliseconds": 200},
             "service": {"type": "LoadBalancer", "port": 8080, "annotations": {"example.com/scheme": "internal"}},
             "podLabels": {"team": "a", "app.kubernetes.io/instance": "argo-app", "gptservice-name": "other"},
             "podAnnotations": {"example.com/note": "x", "argocd.argoproj.io/tracking-id": "y"},

@@ -9,6 +9,7 @@ from gptservice_operator import causes, names, pod_state
 from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
 from gptservice_runtime import contract
+from tests.operator import builders
 from tests.operator.builders import Body, condition, container, pod
 
 NO_GPU = (
@@ -577,6 +578,65 @@ class TestFlicker:
         assert first == second
         assert first is not None
         assert first.pod == "b"
+
+
+class TestUnhealthyDevices:
+    """What the device plugin says of a GPU counts, however well its pod does."""
+
+    SERVES = pod("x", ready=True, containers=[builders.on_device(device="GPU-7")])
+
+    def test_a_pod_that_serves_on_one_is_told(self) -> None:
+        found = causes.relapse([self.SERVES], None, frozenset({"x"}))
+        assert found is not None
+        assert (found.reason, found.pod) == (conditions.GPU_UNHEALTHY, "x")
+        assert "GPU-7 (nvidia.com/gpu)" in found.message
+
+    def test_it_goes_before_what_the_pod_says_itself(self) -> None:
+        one = builders.on_device(waiting={"reason": "CrashLoopBackOff"})
+        crashed = pod(containers=[{**one, "lastState": {"terminated": {"exitCode": 1}}}])
+        found = causes.find([crashed], None)
+        assert found is not None
+        assert found.reason is conditions.GPU_UNHEALTHY
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            pytest.param(pod(ready=True, containers=[builders.on_device(health="Healthy")]), id="healthy"),
+            pytest.param(pod(ready=True, containers=[builders.on_device(health="Unknown")]), id="unknown"),
+            pytest.param({**SERVES, "status": {**SERVES["status"], "phase": "Failed"}}, id="a pod that is over"),
+        ],
+    )
+    def test_otherwise_nothing_is(self, body: Body) -> None:
+        found = causes.relapse([body], None, frozenset())
+        assert found is None or found.reason is not conditions.GPU_UNHEALTHY
+
+
+class TestLatency:
+    """A model that answers, and not as fast as is asked for: the kubelet's start-up probe has passed."""
+
+    ANSWERS = pod("x", phase="Running", init=[FETCHED], containers=[{**container(**RUNNING), "started": True}])
+
+    @staticmethod
+    def deployment(*args: str) -> Body:
+        spec = {"containers": [{"name": "engine", "args": list(args)}]}
+        return {"metadata": {"name": "chat"}, "spec": {"template": {"spec": spec}}}
+
+    def test_it_is_waited_for_and_told_as_such(self) -> None:
+        found = causes.find([self.ANSWERS], self.deployment("serve", contract.READY_LATENCY_FLAG, "200", "--"))
+        assert found is not None
+        assert (found.reason, found.reason.failing) == (conditions.READY_LATENCY_EXCEEDED, False)
+        assert "within 200 ms (rollout.readyLatencyMilliseconds)" in found.message
+
+    def test_where_nothing_is_asked_it_is_about_to_be_ready(self) -> None:
+        found = causes.find([self.ANSWERS], self.deployment("serve"))
+        assert found is not None
+        assert found.reason is conditions.MODEL_LOADING
+
+    def test_a_model_that_does_not_answer_yet_is_loading(self) -> None:
+        loading = pod("x", phase="Running", init=[FETCHED], containers=[{**container(**RUNNING), "started": False}])
+        found = causes.find([loading], self.deployment(contract.READY_LATENCY_FLAG, "200"))
+        assert found is not None
+        assert found.reason is conditions.MODEL_LOADING
 
 
 def test_a_slow_model_and_a_broken_one_look_different() -> None:

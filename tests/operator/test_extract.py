@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import extract, names
+from gptservice_operator import extract, names, pod_state
 from gptservice_operator.api import kinds
 from tests.operator import builders
 
@@ -105,6 +105,11 @@ def test_a_service_is_kept_with_spec_and_status_and_what_identifies_it() -> None
 def test_of_a_service_s_annotations_only_the_one_that_a_pass_looks_at_is_kept() -> None:
     body = builders.service(annotations={"big": "x" * 1000, names.RERENDER: "2"})
     assert extract.entry(kinds.GPT_SERVICE, body).body()["metadata"]["annotations"] == {names.RERENDER: "2"}
+
+
+def test_the_health_of_a_pod_s_devices_is_kept() -> None:
+    body = builders.pod(containers=[builders.on_device(device="GPU-7")])
+    assert pod_state.unhealthy_devices(extract.entry(kinds.POD, body).body()) == ["GPU-7 (nvidia.com/gpu)"]
 
 
 def test_of_a_pod_only_identity_and_what_its_containers_say_is_kept() -> None:

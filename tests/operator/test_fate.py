@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import fate, names
+from gptservice_operator import evidence, fate, names
 from gptservice_operator.api import conditions
-from gptservice_operator.causes import Cause
-from gptservice_operator.fate import Case, Fate, Marks
+from gptservice_operator.cause import Cause
+from gptservice_operator.fate import Case, Fate
+from gptservice_operator.marks import Marks
 from gptservice_operator.render import controller_revision
 from gptservice_operator.render.resolved import ResolvedRollout
 from gptservice_operator.revisions import Kept
@@ -88,8 +89,12 @@ def judged(*pods: Body, **changes: Any) -> Fate:
 GAVE_UP = ended("ModelLoadFailed")["status"]["containerStatuses"]
 
 
+def on_bad_gpu() -> Body:
+    return {**builders.on_device(), **{name: GAVE_UP[0][name] for name in ("state", "restartCount")}}
+
+
 class TestEvidence:
-    @pytest.mark.parametrize("reason", sorted(one.name for one in fate.TOLD))
+    @pytest.mark.parametrize("reason", sorted(one.name for one in evidence.TOLD))
     @pytest.mark.parametrize("init", [True, False])
     def test_what_the_runtime_says_when_it_gives_up_is_enough(self, reason: str, init: bool) -> None:
         found = judged(served(), ended(reason, init=init))
@@ -125,6 +130,8 @@ class TestEvidence:
             pytest.param([{**ended("ModelLoadFailed"), "metadata": served()["metadata"]}], id="of the old revision"),
             pytest.param([pod(deletionTimestamp=at(1), containers=GAVE_UP)], id="being deleted"),
             pytest.param([pod(ownerReferences=[], containers=GAVE_UP)], id="somebody else's"),
+            pytest.param([pod(phase="Failed", containers=GAVE_UP)], id="given up by the kubelet"),
+            pytest.param([pod(containers=[on_bad_gpu()])], id="a GPU that is called unhealthy"),
         ],
     )
     def test_nothing_else_is(self, pods: list[Body]) -> None:
@@ -137,7 +144,6 @@ class TestEvidence:
             pytest.param({"stable": kept(NEW)}, id="the stable revision itself"),
             pytest.param({"rollout": dataclasses.replace(ADAPTIVE, auto_rollback=False)}, id="switched off"),
             pytest.param({"replicas": 0}, id="stopped"),
-            pytest.param({"deployment": deployment(OLD)}, id="not applied yet: the pods are of an earlier try"),
             pytest.param({"deployment": None}, id="no Deployment"),
         ],
     )
@@ -183,20 +189,30 @@ class TestMemory:
         marks = dataclasses.replace(FAILED, retry_seen=seen)
         found = judged(served(), marks=marks, service=service, deployment=deployment(OLD))
         assert (found.back_to is not None) is is_remembered
-        assert found.marks == (marks if is_remembered else Marks())
+        assert found.marks == (marks if is_remembered else Marks(tried=at(0)))
 
     def test_a_try_that_fails_remembers_which_it_was(self) -> None:
         service = builders.service(annotations={names.RETRY: "2"})
         assert judged(served(), ended("ModelLoadFailed"), service=service).marks.retry_seen == "2"
 
+    @pytest.mark.parametrize(("ago", "counts"), [(10, False), (1, True)], ids=["of before the retry", "of the retry"])
+    def test_a_try_is_judged_by_what_has_failed_since(self, ago: float, counts: bool) -> None:
+        failing = ended("ModelLoadFailed", finishedAt=at(ago))
+        found = judged(served(), failing, marks=Marks(tried=at(5)))
+        assert (found.back_to is not None) is counts
+        assert found.marks.tried == (None if counts else at(5))
+
+    def test_so_is_a_revision_that_an_edit_brings_back_while_its_pods_are_there(self) -> None:
+        found = judged(served(), ended("ModelLoadFailed"), deployment=deployment(OLD))
+        assert found == Fate(marks=Marks(tried=at(0)))
+        assert judged(served(), ended("ModelLoadFailed"), deployment=deployment(OLD), marks=found.marks) == found
+
+    def test_a_revision_without_pods_needs_no_such_mark(self) -> None:
+        assert judged(served(), deployment=deployment(OLD)) == Fate()
+
     def test_who_wants_no_rollback_gets_what_the_spec_says(self) -> None:
         rollout = dataclasses.replace(ADAPTIVE, auto_rollback=False)
         assert judged(served(), marks=FAILED, rollout=rollout, deployment=deployment(OLD)) == Fate()
-
-    def test_marks_are_annotations_and_come_back_from_them(self) -> None:
-        for marks in (Marks(), FAILED, Marks("f", "2", at(0))):
-            assert Marks.of(marks.annotations) == marks
-        assert set(Marks("f", "2", at(0)).annotations) == set(names.MARKS)
 
 
 class TestSwitch:
@@ -258,6 +274,46 @@ class TestSwitch:
         rollout = dataclasses.replace(ADAPTIVE, auto_rollback=False)
         found = judged(unplaced(500), marks=Marks(switched=at(500)), rollout=rollout)
         assert (found.back_to, found.cause and found.cause.reason) == (None, conditions.ROLLOUT_BLOCKED)
+
+
+class TestGap:
+    """How long nothing served is kept with the failure."""
+
+    def test_none_where_an_old_pod_answered_throughout(self) -> None:
+        found = judged(served(), ended("ModelLoadFailed"))
+        assert found.marks.outage is None
+        assert found.cause is not None
+        assert "served" not in found.cause.message
+
+    def test_it_lasts_from_the_old_pod_s_end(self) -> None:
+        service = builders.service()
+        told = builders.condition("Available", "False", lastTransitionTime=at(40))
+        service["status"] = {"conditions": [told]}
+        found = judged(ended("ModelLoadFailed"), service=service, marks=Marks(switched=at(50)))
+        assert found.marks.outage == f"{at(40)}/.."
+        assert found.cause is not None
+        assert f"nothing has served since {at(40)}" in found.cause.message
+
+    def test_to_the_first_pod_that_serves_again(self) -> None:
+        again = served()
+        again["status"]["conditions"][-1]["lastTransitionTime"] = at(10)
+        marks = dataclasses.replace(FAILED, outage=f"{at(40)}/..")
+        for known in (marks, dataclasses.replace(FAILED, outage=f"{at(40)}/{at(10)}")):
+            found = judged(again, marks=known, deployment=deployment(OLD))
+            assert found.marks.outage == f"{at(40)}/{at(10)}"
+            assert found.cause is not None
+            assert "nothing served for 30 s" in found.cause.message
+
+    def test_a_later_fault_of_the_revision_that_came_back_is_none_of_it(self) -> None:
+        marks = dataclasses.replace(FAILED, outage=f"{at(4000)}/{at(3970)}")
+        assert judged(pod("old", OLD), marks=marks, deployment=deployment(OLD)).marks == marks
+
+
+class TestFailedPods:
+    """Those that a kubelet gave up stay for days, and do nothing any more."""
+
+    def test_they_are_no_old_pods_to_wait_for(self) -> None:
+        assert judged(pod("old", OLD, phase="Failed"), unplaced(600)) == Fate()
 
 
 class TestWayBack:

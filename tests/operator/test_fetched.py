@@ -49,6 +49,12 @@ def test_it_is_in_the_status() -> None:
     assert (computed["effective"]["revision"], computed["effective"]["digest"]) == ("c1", "sha256:1")
 
 
+def test_a_pod_that_the_kubelet_has_given_up_serves_none() -> None:
+    evicted = fetching("c0")
+    evicted["status"]["phase"] = "Failed"
+    assert list(fetched.disagreement([fetching("c1"), evicted], KEY)) == []
+
+
 def test_pods_that_serve_different_commits_are_warned_of() -> None:
     seen = facts({"model": "hf://org/name"})
     key = seen.resolved.origin.key  # type: ignore[union-attr]

@@ -7,8 +7,9 @@ import pytest
 
 from gptservice_operator import status
 from gptservice_operator.api import conditions
-from gptservice_operator.causes import Cause
+from gptservice_operator.cause import Cause
 from gptservice_operator.last_failure import last_failure
+from tests.operator import builders
 from tests.operator.builders import Body, container, pod
 from tests.operator.test_status import READY, deployment, facts
 
@@ -49,6 +50,14 @@ def test_of_several_the_newest_counts_whichever_container_it_was() -> None:
     assert (found["pod"], found["time"]) == ("a", LATER)
     found = last_failure([crashed_before("b", at=LATER, code=137)], None, {"reason": "X", "time": EARLIER}, NOW)
     assert (found["pod"], found["exitCode"]) == ("b", 137)
+
+
+@pytest.mark.parametrize("leaving", [{}, {"deletionTimestamp": LATER}], ids=["about to go", "on its way"])
+def test_a_pod_on_an_unhealthy_gpu_is_remembered_since_it_was_seen(leaving: Body) -> None:
+    ill = pod("a", ready=True, containers=[builders.on_device()], **leaving)
+    first = last_failure([ill], None, {}, EARLIER, frozenset({"a"}))
+    assert (first["reason"], first["pod"], first["time"]) == ("GPUUnhealthy", "a", EARLIER)
+    assert last_failure([ill], None, first, NOW, frozenset({"a"})) == first
 
 
 def test_what_is_newer_than_all_that_pods_tell_stays() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gptservice_operator import errors, names, revisions
-from gptservice_operator.fate import Marks
+from gptservice_operator.marks import Marks
 from tests.operator import builders, test_kept_templates
 from tests.operator.builders import Body
 from tests.operator.test_kept_templates import REVISION, key, restart, revision_bodies, text
@@ -182,12 +182,36 @@ class TestWayOut:
         restart(world)
         annotate_retry(world, "1")
         await world.settle()
-        assert (of_template(world), marks(world, new)) == (new, {})
+        assert (of_template(world), set(marks(world, new))) == (new, {names.TRIED})
         ended = builders.container(terminated={"exitCode": 1, "message": GAVE_UP})
         run(world, "again", new, containers=[ended])
         await world.settle()
         assert of_template(world) == old
         assert marks(world, new)[names.RETRY_SEEN] == "1"
+
+    async def test_a_retry_is_not_judged_by_the_pod_that_failed_before_it(self) -> None:
+        world, old, new = await failing()
+        await world.settle()
+        assert world.cluster.get_body("Pod", "new") is not None
+        annotate_retry(world, "1")
+        await world.settle()
+        restart(world)
+        await world.settle()
+        assert of_template(world) == new
+        again = {"exitCode": 1, "finishedAt": "2026-01-05T13:00:00Z", "message": GAVE_UP}
+        world.cluster.edit("Pod", "new")["status"]["containerStatuses"] = [builders.container(terminated=again)]
+        world.see()
+        await world.settle()
+        assert of_template(world) == old
+
+    async def test_clients_go_on_where_they_were(self) -> None:
+        world, _, _ = await failing(tls={"secretName": "cert"})
+        await world.settle()
+        assert [port["port"] for port in world.body("Service")["spec"]["ports"]] == [80]
+        status = world.body("GPTService")["status"]
+        assert status["endpoint"] == "http://chat.team-a.svc:80"
+        assert world.condition("Accepted")["reason"] == "AcceptedWithWarnings"
+        assert "spec.tls: the pods that came back are as before" in world.condition("Accepted")["message"]
 
 
 class TestReferences:
@@ -246,7 +270,7 @@ class TestSwitch:
         world.seconds = 400
         await world.settle()
         assert (of_template(world), strategy(world)) == (old, (0, 1))
-        assert set(marks(world, new)) == {names.FAILED, names.SWITCHED}
+        assert set(marks(world, new)) == {names.FAILED, names.SWITCHED, names.OUTAGE}
 
     @pytest.mark.parametrize("fields", [{"rollout": {"maxSurge": 1}}, {"gpu": {"count": 16}}])
     async def test_a_rollout_that_must_not_take_the_old_pod_says_what_blocks_it(self, fields: Body) -> None:
@@ -281,4 +305,4 @@ class TestCrashes:
         world.cluster.remove("Pod", "new")
         restart(world)
         await world.settle()
-        assert (of_template(world), marks(world, new)) == (new, {})
+        assert (of_template(world), set(marks(world, new))) == (new, {names.TRIED})

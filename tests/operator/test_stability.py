@@ -55,6 +55,10 @@ class TestTime:
     def test_it_is_stable_once_every_pod_was_ready_for_the_period(self) -> None:
         assert prove([ready("a", for_seconds=120), ready("b", for_seconds=900)]) == Proof(CURRENT, calm=True)
 
+    def test_a_pod_that_failed_and_has_been_replaced_does_not_count(self) -> None:
+        evicted = {**ready("evicted"), "status": {"phase": "Failed", "reason": "Evicted"}}
+        assert prove([ready("a", for_seconds=120), evicted]) == Proof(CURRENT, calm=True)
+
     def test_the_youngest_pod_says_how_long_is_left(self) -> None:
         assert prove([ready("a", for_seconds=500), ready("b", for_seconds=20)]) == Proof(None, 100)
 

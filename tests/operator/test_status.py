@@ -9,7 +9,7 @@ from gptservice_operator import causes, names, render, revisions, status
 from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.status import GPTServiceStatus
-from gptservice_operator.causes import Cause
+from gptservice_operator.cause import Cause
 from gptservice_operator.render import controller_revision
 from gptservice_operator.render.resolved import Refusal, Resolved
 from gptservice_operator.status import Facts

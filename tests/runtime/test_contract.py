@@ -8,7 +8,12 @@ from typing import get_args
 from gptservice_runtime import contract, draining, supervisor
 
 SOURCE = Path(contract.__file__).read_text()
-ONLY_IN_503 = {contract.REASON_DRAINING, contract.REASON_ENGINE_UNRESPONSIVE, contract.REASON_MODEL_LOADING}
+ONLY_IN_503 = {
+    contract.REASON_DRAINING,
+    contract.REASON_ENGINE_UNRESPONSIVE,
+    contract.REASON_MODEL_LOADING,
+    contract.REASON_READY_LATENCY_EXCEEDED,
+}
 
 
 def constants(prefix: str) -> set[str]:

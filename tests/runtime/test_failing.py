@@ -87,6 +87,33 @@ async def test_the_budget_also_ends_a_warm_up_that_hangs(runtime: Runtime) -> No
     assert (runtime.message()["reason"], runtime.message()["phase"]) == ("ModelLoadFailed", "WarmingUp")
 
 
+SLOW = {"STANDIN_TOKEN_MILLISECONDS": "150"}
+
+
+async def test_a_model_that_answers_too_slowly_is_not_ready_and_says_how_slow(runtime: Runtime) -> None:
+    runtime.start(options=[contract.READY_LATENCY_FLAG, "1"], environment=SLOW)
+
+    async def started() -> bool:
+        return (await runtime.probe(contract.STARTUP_PATH))[0] == 200
+
+    await until(started, "the start-up probe to pass")
+    status, body = await runtime.probe(contract.READY_PATH)
+    assert (status, body["reason"], body["phase"]) == (503, "ReadyLatencyExceeded", "WarmingUp")
+    assert "asked: 1 ms (rollout.readyLatencyMilliseconds)" in body["message"]
+
+
+async def test_one_that_never_gets_faster_ends_with_the_start_up_budget(runtime: Runtime) -> None:
+    runtime.start(options=[contract.READY_LATENCY_FLAG, "1"], environment=SLOW, startup_timeout=8)
+    assert await runtime.ended() == contract.EXIT_FAILURE
+    assert (runtime.message()["reason"], runtime.message()["phase"]) == ("ModelLoadFailed", "WarmingUp")
+    assert "8 s (startupTimeoutSeconds): a small request took" in runtime.message()["message"]
+
+
+async def test_one_that_is_fast_enough_serves(runtime: Runtime) -> None:
+    runtime.start(options=[contract.READY_LATENCY_FLAG, "30000"], environment=SLOW)
+    await runtime.ready()
+
+
 async def test_no_model_no_engine(runtime: Runtime) -> None:
     (runtime.folder / "model").mkdir()
     (runtime.folder / "model" / "README.md").write_text("not a model")

@@ -61,10 +61,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [monitoring.coreos.com]
   resources: [podmonitors]
   verbs: [get, list, watch, create, patch, delete]
-# What happens to the children's pods.
+# What happens to the children's pods; one on a GPU that is called unhealthy goes.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, watch]
+  verbs: [list, watch, delete]
 # Why one of them cannot start; and what happened to a service, one Event for each reason.
 - apiGroups: [""]
   resources: [events]

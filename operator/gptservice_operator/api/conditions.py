@@ -42,6 +42,11 @@ CATALOGUE_DISABLED = Reason(
 ROLLING_OUT = Reason("RollingOut")
 PODS_STARTING = Reason("PodsStarting")
 MODEL_LOADING = Reason("ModelLoading")
+READY_LATENCY_EXCEEDED = Reason(
+    "ReadyLatencyExceeded",
+    "It is measured again until spec.startupTimeoutSeconds are over (`kubectl logs` of the pod has the figures); raise "
+    "rollout.readyLatencyMilliseconds if that is too little for this model",
+)
 NAME_CONFLICT = Reason(
     "NameConflict",
     "Rename or delete what is named, or choose another name for the service; it is not touched",
@@ -108,6 +113,12 @@ INVALID_ENGINE_ARGUMENT = Reason(
 )
 OUT_OF_MEMORY = Reason("OutOfMemory", "Raise spec.resources.limits.memory or lower contextLength", True)
 GPU_OUT_OF_MEMORY = Reason("GPUOutOfMemory", "Raise spec.gpu.count or lower contextLength", True)
+GPU_UNHEALTHY = Reason(
+    "GPUUnhealthy",
+    "Look at that GPU on the pod's node (`nvidia-smi`, the device plugin's log); the pod is replaced by one with other "
+    "GPUs once another serves or it does not itself, one pod in ten minutes",
+    True,
+)
 CRASH_LOOP = Reason("CrashLoop", "Read the last lines of the crashed container: `kubectl logs --previous`", True)
 POD_FAILED = Reason("PodFailed", "Read `kubectl describe pod` of the pod that is named", True)
 POD_EVICTED = Reason(

@@ -16,6 +16,9 @@ _NO_RANGES = Rule(
 )
 ServiceAnnotations = Annotated[dict[str, AnnotationValue], Field(max_length=32), *ruled(KEYS, _NO_RANGES)]
 
+DEFAULT_PORT = 80
+DEFAULT_TLS_PORT = 443
+
 
 class ServiceSpec(ApiModel):
     """The Kubernetes Service in front of the pods."""

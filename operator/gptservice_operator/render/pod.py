@@ -108,6 +108,7 @@ def serve_args(resolved: Resolved) -> list[str]:
         (contract.OTLP_ENDPOINT_FLAG, resolved.otlp_endpoint),
         (contract.STARTUP_TIMEOUT_FLAG, resolved.startup_timeout_seconds),
         (contract.DRAIN_TIMEOUT_FLAG, resolved.drain_timeout_seconds),
+        (contract.READY_LATENCY_FLAG, resolved.rollout.ready_latency_milliseconds),
     )
     for flag, value in values:
         if value is not None:

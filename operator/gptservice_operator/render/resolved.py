@@ -69,6 +69,8 @@ class ResolvedRollout:
     """Whether the user, or the cache, has chosen it; else it may be switched where there is no spare GPU."""
     surge_wait_seconds: int = 60
     auto_rollback: bool = True
+    ready_latency_milliseconds: int | None = None
+    """Within which a new pod must answer a small request before it takes traffic; None for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,62 @@
+"""Which ends of containers speak against a revision, and which may be the node's fault, or of before."""
+
+import datetime
+from collections.abc import Iterator, Sequence
+
+from . import ends, pod_state
+from .api import conditions
+from .api.body import Body, entries, section
+from .cause import Cause
+
+TOLD = frozenset(
+    {
+        conditions.MODEL_LOAD_FAILED,
+        conditions.MODEL_NOT_FOUND,
+        conditions.MODEL_ACCESS_DENIED,
+        conditions.INVALID_ENGINE_ARGUMENT,
+        conditions.CHECKSUM_MISMATCH,
+        conditions.GPU_OUT_OF_MEMORY,
+        conditions.DISK_FULL,
+    }
+)
+"""Causes that the runtime itself names when it gives up: once is enough."""
+SEEN = frozenset({conditions.CRASH_LOOP, conditions.OUT_OF_MEMORY})
+"""Causes that are only read off how a container ended: it may be the node's fault, so that it has to happen again."""
+ENDS_THAT_COUNT = 2
+
+
+def against(pods: Sequence[Body], since: datetime.datetime | None = None) -> Cause | None:
+    """Return why a revision fails, by the word of its own pods; None if nothing speaks against it.
+
+    A pod that is ready has got over whatever it says of its past, what is waited for is no failure of a revision, and
+    what happens on a GPU that is called unhealthy is the GPU's.
+
+    Args:
+        pods: those of the revision that stay.
+        since: when the revision was last given a new try: what ended before does not count.
+    """
+    unready = [pod for pod in pods if not (pod_state.is_ready(pod) or pod_state.unhealthy_devices(pod))]
+    return next((cause for pod in unready for cause in _of_pod(pod, since)), None)
+
+
+def _of_pod(pod: Body, since: datetime.datetime | None) -> Iterator[Cause]:
+    status = section(pod, "status")
+    for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
+        ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
+        if not ended.get("exitCode") or _is_older(ended, since):
+            continue
+        cause = ends.of_container(str(pod["metadata"]["name"]), container, ended)
+        if cause.reason in TOLD or (cause.reason in SEEN and _has_ended_again(container)):
+            yield cause
+
+
+def _is_older(ended: Body, since: datetime.datetime | None) -> bool:
+    at = pod_state.instant(ended.get("finishedAt"))
+    return since is not None and at is not None and at < since
+
+
+def _has_ended_again(container: Body) -> bool:
+    """The kubelet backs off from the second end on, before it has counted a second restart."""
+    backs_off = section(container, "state", "waiting").get("reason") == "CrashLoopBackOff"
+    restarts = container.get("restartCount")
+    return backs_off or (isinstance(restarts, int) and restarts >= ENDS_THAT_COUNT)

@@ -145,9 +145,9 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
     engine_options = _engine_options(options, extra)
     # The kernel drops a signal that PID 1 has no handler for yet, unless it is blocked; loading takes a moment.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    from gptservice_runtime import supervisor
+    from gptservice_runtime import launch
 
-    serve_options = supervisor.ServeOptions(
+    serve_options = launch.ServeOptions(
         engine_options=engine_options,
         engine_paths=engine.EnginePaths(
             cache_root=options.cache_root,
@@ -163,7 +163,7 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
         drain_gap=options.drain_gap,
         termination_log=options.termination_log,
     )
-    return supervisor.run(serve_options, os.environ)
+    return launch.run(serve_options, os.environ)
 
 
 def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engine.EngineOptions:

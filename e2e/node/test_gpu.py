@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from e2e.api.state import Observer
-from e2e.cluster import node
 from e2e.cluster.handle import Cluster
-from e2e.kube import Kube, Object, wait_until
+from e2e.kube import Kube, Object
 from e2e.kubectl import Kubectl
-from e2e.node import containers
+from e2e.node import containers, devices
 from e2e.node.conftest import GPUS
 from e2e.node.release import VLLM, Release
 from e2e.node.services import SOON, standin
 
-DEVICES = {f"GPU-fake-{number}" for number in range(GPUS)}
+DEVICES = set(devices.names(GPUS))
 
 
 def visible_devices(kubectl: Kubectl, pod: Object) -> str:
@@ -51,18 +49,10 @@ def test_a_pod_without_gpus_sees_none(on_gpus: list[Object], kubectl: Kubectl, o
 def test_a_device_that_fails_is_not_offered_any_more(
     on_gpus: list[Object], cluster: Cluster, kube: Kube, kubectl: Kubectl, observer: Observer
 ) -> None:
-    control = cluster.folder / "devices.json"
     victim = visible_devices(kubectl, on_gpus[0]).split(",")[0]
-
-    def allocatable() -> int:
-        return int(kube.get("Node", node.NAME)["status"]["allocatable"]["nvidia.com/gpu"])
-
-    assert allocatable() == GPUS
-    control.write_text(json.dumps({"unhealthy": [victim]}))
-    try:
-        wait_until(allocatable, lambda count: count == GPUS - 1, "one GPU less to be allocatable", timeout=60)
+    with devices.failing(cluster, kube) as fail:
+        fail([victim])
+        assert devices.allocatable(kube) == GPUS - 1
         # Kubernetes leaves a running pod alone.
         assert list(map(containers.identity, observer.pods("on-gpus"))) == list(map(containers.identity, on_gpus))
-    finally:
-        control.unlink()
-    wait_until(allocatable, lambda count: count == GPUS, "all GPUs to be allocatable again", timeout=60)
+    assert devices.allocatable(kube) == GPUS

@@ -115,16 +115,16 @@ class TestOneGpu:
         with load, disturbance(5):
             service.apply(maxTokens=next(_versions), **edit)
             told = service.observer.wait(is_blocked, "to be blocked", NAME, timeout=SOON)
+            assert identity(before) in map(identity, service.observer.pods(NAME))
+            assert not service.is_switched()
+            service.apply()
+            assert identity(service.wait_stable()) == identity(before)
         tell(f"blocked: {load.summary()}")
         assert not load.lost()
         for kind in ("Ready", "Degraded"):
             assert f"Insufficient {lacking}" in condition(told, kind)["message"]
             assert conditions.ROLLOUT_BLOCKED.remedy in condition(told, kind)["message"]
         assert holds(told, "Available")
-        assert identity(before) in map(identity, service.observer.pods(NAME))
-        assert not service.is_switched()
-        service.apply()
-        assert identity(service.wait_stable()) == identity(before)
 
 
 def is_blocked(gpt: Object | None) -> bool:

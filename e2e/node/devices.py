@@ -28,7 +28,7 @@ def failing(cluster: Cluster, kube: Kube) -> Iterator[Callable[[Sequence[str]], 
     It returns when the node has followed.
     """
     control = cluster.folder / "devices.json"
-    whole = allocatable(kube)
+    whole = _there(kube)
 
     def fail(devices: Sequence[str]) -> None:
         control.write_text(json.dumps({"unhealthy": list(devices)}))
@@ -47,7 +47,7 @@ def failing(cluster: Cluster, kube: Kube) -> Iterator[Callable[[Sequence[str]], 
 def few(cluster: Cluster, kube: Kube) -> Iterator[Callable[[int], None]]:
     """Yields what leaves the node so many GPUs, until the block ends. No pod holds any when it begins."""
     wait_until(lambda: _holders(kube), lambda held: not held, "other pods to give back GPUs", timeout=_FREED_SECONDS)
-    all_of_them = names(allocatable(kube))
+    all_of_them = names(_there(kube))
     with failing(cluster, kube) as fail:
         yield lambda count: fail(all_of_them[count:])
 
@@ -55,6 +55,11 @@ def few(cluster: Cluster, kube: Kube) -> Iterator[Callable[[int], None]]:
 def allocatable(kube: Kube) -> int:
     """How many GPUs the node offers."""
     return int(kube.get("Node", node.NAME)["status"]["allocatable"][RESOURCE])
+
+
+def _there(kube: Kube) -> int:
+    """How many GPUs the node has, failed ones too."""
+    return int(kube.get("Node", node.NAME)["status"]["capacity"][RESOURCE])
 
 
 def _holders(kube: Kube) -> list[str]:

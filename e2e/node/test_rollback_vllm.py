@@ -29,10 +29,8 @@ pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("soon_stable")]
 NAME = "chat"
 long = pytest.mark.long
 
-# The argument is one that any parser takes: only vLLM's own configuration finds it too small.
-ARGUMENT = pytest.param(
-    ("--max-num-batched-tokens=1",), {}, conditions.INVALID_ENGINE_ARGUMENT, "max_num_batched_tokens", id="an argument"
-)
+# The argument is one that vLLM's parser takes, and with it the operator: its configuration then finds it too small.
+ARGUMENT = pytest.param(("--max-num-seqs=0",), {}, conditions.INVALID_ENGINE_ARGUMENT, "max_num_seqs", id="an argument")
 OTHERS = [
     pytest.param(
         (), {"model": f"pvc://{MODEL_CLAIM}/nothing-here"}, conditions.MODEL_NOT_FOUND, "nothing-here", id="a path",

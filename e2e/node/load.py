@@ -23,6 +23,7 @@ from e2e.reach import Reach
 SHORT, STREAM = "short", "stream"
 # A service that refuses everything is not to be asked for streams without a pause.
 _PAUSE_SECONDS = 0.2
+_SHOWN = 20
 # Of a service that is Ready; hang detection, not a statement about speed.
 _FIRST_ANSWER_SECONDS = 120.0
 
@@ -113,8 +114,8 @@ class Load:
         return "; ".join([_counted("all", self.outcomes), *(_counted(kind, self._of(kind)) for kind in kinds)])
 
     def summary(self) -> str:
-        """The counts, then every request that was not answered whole."""
-        return "\n".join([self.counts(), *map(str, self.lost())])
+        """The counts, then the first requests that were not answered whole."""
+        return "\n".join([self.counts(), *map(str, self.lost()[:_SHOWN])])
 
     def _of(self, kind: str) -> list[Outcome]:
         return [outcome for outcome in self.outcomes if outcome.kind == kind]

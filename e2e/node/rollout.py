@@ -11,7 +11,10 @@ _LEAVING_SECONDS = 100
 
 
 def wait_stable(observer: Observer, name: str, *, timeout: float) -> str:
-    """Waits until what a service runs is Ready and its stable revision, and returns the key of that."""
+    """Waits until what a service runs is Ready and its stable revision, and returns the key of that.
+
+    No other pod is left then: one that is leaving still holds its GPUs.
+    """
 
     def is_stable(gpt: Object | None) -> bool:
         stable = (gpt or {})["status"].get("stableRevision")
@@ -19,7 +22,13 @@ def wait_stable(observer: Observer, name: str, *, timeout: float) -> str:
 
     observer.wait_ready(name, timeout=timeout)
     observer.wait(is_stable, "what runs to be stable", name, timeout=timeout)
+    replicas = observer.child("Deployment", name)["spec"]["replicas"]
+    wait_until(lambda: _all_pods(observer, name), lambda pods: len(pods) == replicas, "no other pod", timeout=timeout)
     return str(revision_of(observer.child("Deployment", name)))
+
+
+def _all_pods(observer: Observer, name: str) -> list[Object]:
+    return observer.kube.all("Pod", observer.namespace, labels=f"gptservice-name={name}")
 
 
 def _key(observer: Observer, revision: str) -> str:
@@ -55,8 +64,7 @@ def watch_leave(load: Load, observer: Observer, old: set[str], *, timeout: float
     left: dict[str, float] = {}
 
     def still_there() -> list[str]:
-        labels = f"gptservice-name={load.name}"
-        found = {pod["metadata"]["uid"]: pod for pod in observer.kube.all("Pod", load.namespace, labels=labels)}
+        found = {pod["metadata"]["uid"]: pod for pod in _all_pods(observer, load.name)}
         for uid in old - set(left):
             if uid not in found or "deletionTimestamp" in found[uid]["metadata"]:
                 left[uid] = load.seconds

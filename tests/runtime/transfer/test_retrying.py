@@ -6,7 +6,7 @@ import time
 import pytest
 
 from gptservice_runtime import contract, models
-from gptservice_runtime.hub import retrying
+from gptservice_runtime.transfer import retrying
 
 PATIENCE = retrying.Patience(tries=3, pause=1, longest_pause=5)
 

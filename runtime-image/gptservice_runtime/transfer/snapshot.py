@@ -1,10 +1,12 @@
-"""The cache on disk: one folder per commit, complete once the manifest beside it says so.
+"""The cache on disk: one folder per revision, complete once the manifest beside it says so.
 
-models/ORG--NAME/COMMIT/          the files, each renamed into place when it is whole and its digest right
-models/ORG--NAME/COMMIT.json      the manifest: every file's size, digest and time; written last
-models/ORG--NAME/COMMIT.parts/    files on their way
-models/ORG--NAME/COMMIT.lock      see lock.py
-models/ORG--NAME/refs/REVISION    the commit that a branch or tag was when it was last looked up
+models/SHELF/REVISION/          the files, each renamed into place when it is whole and its digest right
+models/SHELF/REVISION.json      the manifest: every file's size, digest and time; written last
+models/SHELF/REVISION.parts/    files on their way, and archives until they are unpacked
+models/SHELF/REVISION.lock      see lock.py
+models/SHELF/refs/REFERENCE     the revision that a branch or tag was when it was last looked up
+
+A shelf is a source's folder (`Source.shelf`); a hub's is called ORG--NAME, and its revisions are commits.
 """
 
 import json
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gptservice_runtime.digest import FileDigest
-from gptservice_runtime.hub.repository import Repository
+from gptservice_runtime.transfer.source import Source
 
 _FOLDER = "models"
 _FORMAT = 1
@@ -34,7 +36,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One commit's place in the cache."""
+    """One revision's place in the cache."""
 
     base: Path
     """The folder without a suffix."""
@@ -92,35 +94,37 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Shelf:
-    """A repository's place in the cache."""
+    """A source's place in the cache."""
 
     folder: Path
+    source: Source
 
     @classmethod
-    def of(cls, cache_root: Path, repository: Repository) -> "Shelf":
+    def of(cls, cache_root: Path, source: Source) -> "Shelf":
         """Where it is."""
-        return cls(cache_root / _FOLDER / repository.name.replace("/", "--"))
+        return cls(cache_root / _FOLDER / source.shelf, source)
 
-    def snapshot(self, commit: str) -> Snapshot:
-        """A commit's place."""
-        return Snapshot(self.folder / commit)
+    def snapshot(self, revision: str) -> Snapshot:
+        """A revision's place."""
+        return Snapshot(self.folder / revision.replace(":", "-"))
 
-    def known(self, repository: Repository) -> str | None:
-        """The commit that its revision is, or was when it was last looked up."""
-        if repository.is_pinned:
-            return repository.revision
+    def known(self) -> str | None:
+        """The revision that its reference is, or was when it was last looked up."""
+        if self.source.pinned is not None:
+            return self.source.pinned
         try:
-            return self._reference(repository).read_text().strip() or None
+            return self._reference.read_text().strip() or None
         except OSError:
             return None
 
-    def remember(self, repository: Repository, commit: str) -> None:
-        """Keep what the revision is, for a time when the hub cannot be asked."""
-        if not repository.is_pinned and self.known(repository) != commit:
-            _replace(self._reference(repository), commit)
+    def remember(self, revision: str) -> None:
+        """Keep what the reference is, for a time when the source cannot be asked."""
+        if self.source.pinned is None and self.known() != revision:
+            _replace(self._reference, revision)
 
-    def _reference(self, repository: Repository) -> Path:
-        return self.folder / "refs" / urllib.parse.quote(repository.revision, safe="")
+    @property
+    def _reference(self) -> Path:
+        return self.folder / "refs" / urllib.parse.quote(self.source.reference, safe="")
 
 
 def link(path: Path, target: Path) -> None:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from gptservice_runtime import contract, models
-from gptservice_runtime.hub import progress
+from gptservice_runtime.transfer import progress
 
 
 def demand(root: Path, needed: int, limit: int | None) -> None:

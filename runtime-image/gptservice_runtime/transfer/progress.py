@@ -57,7 +57,7 @@ class Progress:
 
     def __str__(self) -> str:
         if not self.total:
-            return f"{self.what}: asking the hub"
+            return f"{self.what}: asking what there is"
         text = f"{self.what}: {size(self.present)} of {size(self.total)}"
         if (rate := self.rate) < 1:
             return text

@@ -13,13 +13,13 @@ from gptservice_runtime import contract, models
 
 _log = logging.getLogger(__name__)
 _LONGEST_RETRY_AFTER_SECONDS = 300.0
-"""A hub that asks for more is asked earlier, so that a person soon sees the reason."""
+"""A source that asks for more is asked earlier, so that a person soon sees the reason."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long to bear with a hub; seconds."""
+    """How long to bear with a source; seconds."""
 
     tries: int = 6
     """In a row, without anything gained in between."""
@@ -41,7 +41,7 @@ class PassingError(Exception):
         retry_after: float | None = None,
         gained: bool = False,
     ) -> None:
-        """`retry_after` in seconds, as the hub asked for; `gained`: the try was worth it, so the count begins anew."""
+        """`retry_after`: seconds that the source asked for; `gained`: it was worth it, so the count begins anew."""
         super().__init__(message)
         self.reason: contract.TerminationReason = reason
         self.retry_after = retry_after
@@ -67,7 +67,7 @@ async def retrying(act: Callable[[], Awaitable[T]], patience: Patience, retried:
 
 
 def pause(failures: int, patience: Patience, retry_after: float | None) -> float:
-    """Seconds until the next try: what the hub asks for, within bounds, else doubling, with jitter."""
+    """Seconds until the next try: what the source asks for, within bounds, else doubling, with jitter."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), _LONGEST_RETRY_AFTER_SECONDS)
     most = min(patience.pause * 2.0 ** (failures - 1), patience.longest_pause)

@@ -15,8 +15,8 @@ from e2e.hub.sample import make_repository, needed
 from e2e.hub.server import SIGNATURE, Hub
 from gptservice_runtime import contract, digest
 from tests.runtime.harness import free_ports, until
-from tests.runtime.hub.conftest import MakePod
-from tests.runtime.hub.fetching import Outcome, Pod
+from tests.runtime.sources.conftest import MakePod
+from tests.runtime.sources.fetching import Outcome, Pod
 
 TOKEN = "hf_" + "a" * 30
 
@@ -257,7 +257,7 @@ async def test_a_model_in_the_cache_is_served_while_the_hub_fails(
     second = pod("second")
     outcome = await second.fetch()
     assert_fetched(outcome, second, repository)
-    assert f"serving commit {repository.commit}, which is in the cache" in outcome.log
+    assert f"serving revision {repository.commit}, which is in the cache" in outcome.log
 
 
 async def test_a_pinned_model_in_the_cache_asks_nobody(pod: MakePod, hub: Hub, repository: Repository) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gptservice_runtime.hub import lock
+from gptservice_runtime.transfer import lock
 
 
 @pytest.fixture(autouse=True)

@@ -1,29 +1,27 @@
-"""A model from a hub into the cache: at most once for all who share it, and only what is not there already."""
+"""A model from its source into the cache: at most once for all who share it, and only what is not there already."""
 
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import aiohttp
 from aiohttp import web
 
 from gptservice_runtime import contract, digest, metrics, models, probes
 from gptservice_runtime.digest import FileDigest
-from gptservice_runtime.hub import lock, repository, retrying, space, transfer
-from gptservice_runtime.hub.progress import Progress
-from gptservice_runtime.hub.repository import Listing, RemoteFile, Repository
-from gptservice_runtime.hub.snapshot import Shelf, Snapshot
+from gptservice_runtime.transfer import archives, file, http, lock, retrying, space
+from gptservice_runtime.transfer.progress import Progress
+from gptservice_runtime.transfer.snapshot import Shelf, Snapshot
+from gptservice_runtime.transfer.source import Listing, RemoteFile, Source
 
 _log = logging.getLogger(__name__)
 _AT_A_TIME = 4
 """Files on their way: one connection seldom fills the line."""
-_BUFFER = 1 << 18
 _TRIES_WITH_A_SPARE = 2
-"""A hub that does not answer is not waited for long where the model is in the cache."""
+"""A source that does not answer is not waited for long where the model is in the cache."""
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -41,8 +39,18 @@ class Downloaded:
     """A model in the cache."""
 
     folder: Path
-    commit: str
+    revision: str
     files: tuple[FileDigest, ...]
+
+    @property
+    def model(self) -> Path:
+        """What an engine is started on: the folder, or the one file of a model that is a single file."""
+        only = self.files[0].path if len(self.files) == 1 else ""
+        return self.folder / only if models.is_single_file(only) else self.folder
+
+
+Admit = Callable[[Iterable[tuple[str, int]]], None]
+"""Refuses files by names and sizes before they come: models.ModelError."""
 
 
 class Downloader:
@@ -50,130 +58,129 @@ class Downloader:
 
     def __init__(
         self,
-        wanted: Repository,
+        source: Source,
         place: Place,
-        hub: repository.HuggingFaceHub,
         patience: retrying.Patience,
+        admit: Admit,
         thorough: bool,
     ) -> None:
         """`thorough`: read all that is in the cache already, instead of trusting sizes and times."""
-        self._wanted = wanted
+        self._source = source
         self._place = place
-        self._hub = hub
         self._patience = patience
+        self._admit = admit
         self._thorough = thorough
-        self._shelf = Shelf.of(place.cache_root, wanted)
-        self.progress = Progress(str(wanted))
+        self._shelf = Shelf.of(place.cache_root, source)
+        self.progress = Progress(source.uri)
 
     async def run(self) -> Downloaded:
         """Have it in the cache; models.ModelError."""
         try:
-            return await self._run()
+            async with http.connected(self._source, self._patience.stall) as connection:
+                return await self._run(connection)
         except OSError as error:
             raise self._unwritable(error) from error
 
-    async def _run(self) -> Downloaded:
-        spare = await self._in_cache(self._shelf.known(self._wanted))
-        if spare is not None and self._wanted.is_pinned:
+    async def _run(self, connection: http.Http) -> Downloaded:
+        spare = await self._in_cache(self._shelf.known())
+        if spare is not None and self._source.pinned is not None:
             return spare
         try:
-            listing = await self._listing(spare)
+            listing = await self._listing(connection, spare)
         except models.ModelError as error:
             if spare is None or error.reason not in _PASSING:
                 raise
-            _log.warning("%s; serving commit %s, which is in the cache", error, spare.commit)
+            _log.warning("%s; serving revision %s, which is in the cache", error, spare.revision)
             return spare
-        if spare is not None and spare.commit == listing.commit:
+        if spare is not None and spare.revision == listing.revision:
             return spare
-        self.progress.total = sum(file.size for file in listing.files)
-        return await self._in_cache(listing.commit) or await self._in_turn(listing)
+        self._admit((remote.path, remote.size) for remote in listing.files)
+        self.progress.total = sum(remote.size for remote in listing.files)
+        return await self._in_cache(listing.revision) or await self._in_turn(connection, listing)
 
-    async def _listing(self, spare: Downloaded | None) -> Listing:
+    async def _listing(self, connection: http.Http, spare: Downloaded | None) -> Listing:
         patience = self._patience
         if spare is not None:
             patience = replace(patience, tries=min(patience.tries, _TRIES_WITH_A_SPARE))
-        return await retrying.retrying(lambda: self._hub.listing(self._wanted), patience, self.progress.retried)
+        return await retrying.retrying(lambda: self._source.listing(connection), patience, self.progress.retried)
 
-    async def _in_cache(self, commit: str | None) -> Downloaded | None:
+    async def _in_cache(self, revision: str | None) -> Downloaded | None:
         """What is in the cache and is as it was when it was complete."""
-        if commit is None:
+        if revision is None:
             return None
-        snapshot = self._shelf.snapshot(commit)
+        snapshot = self._shelf.snapshot(revision)
         manifest = await asyncio.to_thread(snapshot.manifest)
         if manifest is None:
             return None
         doubted = manifest.files if self._thorough else tuple(snapshot.suspects(manifest))
         wrong = await _wrong(snapshot, doubted)
         if wrong:
-            _log.warning(
-                "%s in the cache is not as it was: %s", snapshot.folder, ", ".join(file.path for file in wrong)
-            )
+            _log.warning("%s in the cache is not as it was: %s", snapshot.folder, ", ".join(one.path for one in wrong))
             return None
         if snapshot.suspects(manifest):
             snapshot.complete(manifest.files)
-        self.progress.total = self.progress.present = sum(file.size for file in manifest.files)
-        self._shelf.remember(self._wanted, commit)
-        return Downloaded(folder=snapshot.folder, commit=commit, files=manifest.files)
+        self.progress.total = self.progress.present = sum(one.size for one in manifest.files)
+        self._shelf.remember(revision)
+        return Downloaded(folder=snapshot.folder, revision=revision, files=manifest.files)
 
-    async def _in_turn(self, listing: Listing) -> Downloaded:
-        snapshot = self._shelf.snapshot(listing.commit)
+    async def _in_turn(self, connection: http.Http, listing: Listing) -> Downloaded:
+        snapshot = self._shelf.snapshot(listing.revision)
         self._shelf.folder.mkdir(parents=True, exist_ok=True)
         async with lock.turn(snapshot.lock, lambda: str(self.progress)) as turn:
             # Whoever had the turn before may have downloaded it.
-            if (there := await self._in_cache(listing.commit)) is not None:
+            if (there := await self._in_cache(listing.revision)) is not None:
                 return there
             self.progress.present = 0
-            files = await self._gather(listing, snapshot, turn.part_suffix)
+            gathered = await self._gather(connection, listing, snapshot, turn.part_suffix)
+            files = await asyncio.to_thread(self._unpacked, gathered, listing, snapshot)
             snapshot.complete(files)
-        self._shelf.remember(self._wanted, listing.commit)
-        return Downloaded(folder=snapshot.folder, commit=listing.commit, files=tuple(files))
+        self._shelf.remember(listing.revision)
+        return Downloaded(folder=snapshot.folder, revision=listing.revision, files=tuple(files))
 
-    async def _gather(self, listing: Listing, snapshot: Snapshot, part_suffix: str) -> list[FileDigest]:
+    async def _gather(
+        self, connection: http.Http, listing: Listing, snapshot: Snapshot, part_suffix: str
+    ) -> list[FileDigest]:
         found, missing = await self._sort(listing.files, snapshot)
-        parts = {file.path: snapshot.parts / f"{file.path}{part_suffix}" for file in missing}
-        still = sum(max(file.size - transfer.size_of(parts[file.path]), 0) for file in missing)
+        parts = {remote.path: snapshot.parts / f"{remote.path}{part_suffix}" for remote in missing}
+        still = sum(max(remote.size - file.size_of(parts[remote.path]), 0) for remote in missing)
+        # An archive and what is in it are there side by side for a while.
+        still += sum(remote.size for remote in listing.files if remote.is_archive)
         await asyncio.to_thread(space.demand, self._place.cache_root, still, self._place.limit)
         slots = asyncio.Semaphore(_AT_A_TIME)
+        shared = file.Transfer(http=connection, source=self._source, patience=self._patience, progress=self.progress)
 
-        async def one(file: RemoteFile) -> FileDigest:
-            url = self._hub.url(self._wanted, listing.commit, file.path)
+        async def one(remote: RemoteFile) -> FileDigest:
             async with slots:
-                sha256 = await shared.obtain(file, url, parts[file.path], snapshot.folder / file.path)
-            return FileDigest(path=file.path, size=file.size, sha256=sha256)
+                sha256 = await shared.obtain(remote, parts[remote.path], _place_of(remote, snapshot))
+            return FileDigest(path=remote.path, size=remote.size, sha256=sha256)
 
-        async with self._session() as session:
-            shared = transfer.Transfer(
-                session=session,
-                headers=self._hub.headers,
-                token=self._hub.token,
-                patience=self._patience,
-                progress=self.progress,
-            )
-            return [*found, *await _together(one(file) for file in missing)]
+        return [*found, *await _together(one(remote) for remote in missing)]
 
     async def _sort(self, files: Iterable[RemoteFile], snapshot: Snapshot) -> tuple[list[FileDigest], list[RemoteFile]]:
         """Those that are there and right, and those to download; wrong ones are removed."""
         found, missing = list[FileDigest](), list[RemoteFile]()
-        for file in files:
-            path = snapshot.folder / file.path
-            sha256 = await asyncio.to_thread(transfer.is_right, path, file)
+        for remote in files:
+            path = _place_of(remote, snapshot)
+            sha256 = await asyncio.to_thread(file.is_right, path, remote)
             if sha256 is None:
                 path.unlink(missing_ok=True)
-                missing.append(file)
+                missing.append(remote)
             else:
-                self.progress.present += file.size
-                found.append(FileDigest(path=file.path, size=file.size, sha256=sha256))
+                self.progress.present += remote.size
+                found.append(FileDigest(path=remote.path, size=remote.size, sha256=sha256))
         return found, missing
 
-    @asynccontextmanager
-    async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        stall = self._patience.stall
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=stall, sock_read=stall)
-        # trust_env: the hub's library obeys the proxy's variables, too.
-        async with aiohttp.ClientSession(
-            timeout=timeout, trust_env=True, auto_decompress=False, read_bufsize=_BUFFER
-        ) as session:
-            yield session
+    def _unpacked(self, gathered: list[FileDigest], listing: Listing, snapshot: Snapshot) -> list[FileDigest]:
+        """The model's files, where archives came."""
+        packed = [remote.path for remote in listing.files if remote.is_archive]
+        if not packed:
+            return gathered
+        loose = [one for one in gathered if one.path not in packed]
+        content = archives.look_into([snapshot.parts / name for name in packed], self._source.uri)
+        self._admit(content.sizes.items())
+        still = sum(content.sizes.values())
+        space.demand(self._place.cache_root, still, self._place.limit)
+        return [*loose, *archives.unpack(content, snapshot.folder)]
 
     def _unwritable(self, error: OSError) -> models.ModelError:
         if error.errno in _NO_ROOM:
@@ -192,6 +199,10 @@ _PASSING = frozenset(
         contract.REASON_MODEL_DOWNLOAD_STALLED,
     }
 )
+
+
+def _place_of(remote: RemoteFile, snapshot: Snapshot) -> Path:
+    return (snapshot.parts if remote.is_archive else snapshot.folder) / remote.path
 
 
 async def _together(acts: Iterable[Coroutine[None, None, FileDigest]]) -> list[FileDigest]:

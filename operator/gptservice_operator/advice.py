@@ -9,7 +9,6 @@ from .api.body import section
 
 NO_EFFECT: tuple[str, ...] = (
     "decryptionKeySecretRef",
-    "modelCredentialsSecretRef",
     "rollout.readyLatencyMilliseconds",
 )
 """Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""

@@ -75,11 +75,11 @@ def _resolve(
     kept: bool,
 ) -> Resolved:
     metadata, entry = body["metadata"], _catalogue_entry(spec, models)
-    source = _source(spec, entry, config)
+    source = _source(spec, entry, config, kept)
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
-    arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
+    arguments = _engine_arguments(spec, entry, gpu.count, _vllm_version(spec, config, kept))
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
-    downloads = source.hub is not None and beside.cache_claim_name is None
+    downloads = source.download is not None and beside.cache_claim_name is None
     requests, limits = sizing.resources(spec.resources, config, downloads)
     return Resolved(
         namespace=metadata["namespace"],
@@ -116,6 +116,12 @@ def _resolve(
         fs_group=config.fs_group,
         warnings=(*_warnings(body, spec), *beside.warnings, *arguments.warnings),
     )
+
+
+def _vllm_version(spec: v1.GPTServiceSpec, config: Config, kept: bool) -> str | None:
+    """Return that of the engine that would start; None for one that runs, and for an image that only users know."""
+    has_own_image = spec.engine is not None and spec.engine.image is not None
+    return None if kept or has_own_image else config.runtime_vllm_version
 
 
 def _env(spec: v1.GPTServiceSpec) -> tuple[EnvVar, ...]:
@@ -222,13 +228,15 @@ def _catalogue_entry(spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, 
         raise RefusedError(conditions.INVALID_SPEC, what) from error
 
 
-def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config) -> Source:
+def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config, kept: bool) -> Source:
     uri, field = str(spec.model), "spec.model"
     if entry is not None:
         uri, field = entry.uri, f"GPTModel {_model_name(spec)}: spec.uri"
-    decided = sources.decide(uri, spec, entry, config)
+    decided = sources.decide(
+        sources.Written(uri, field), spec, entry, config, vllm_version=_vllm_version(spec, config, kept)
+    )
     if isinstance(decided, str):
-        raise RefusedError(conditions.INVALID_SPEC, f"{field}: {decided}")
+        raise RefusedError(conditions.INVALID_SPEC, decided)
     return decided
 
 
@@ -249,12 +257,11 @@ def _engine_arguments(
         ("spec.engine.args", spec.engine),
     )
     lists = {field: engine.args or () for field, engine in engines if engine is not None}
-    foreign = spec.engine is not None and spec.engine.image is not None
     fields = engine_arguments.Fields(
         gpu_count=gpus, context_length=_context_length(spec, entry), max_tokens=spec.max_tokens
     )
     try:
-        return engine_arguments.decide(lists, fields, vllm_version=None if foreign else vllm_version)
+        return engine_arguments.decide(lists, fields, vllm_version=vllm_version)
     except engine_arguments.RefusedError as error:
         raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, str(error)) from error
 

@@ -22,7 +22,6 @@ def test_a_plain_service_has_none() -> None:
 
 EXAMPLES: dict[str, Body] = {
     "decryptionKeySecretRef": {"decryptionKeySecretRef": {"name": "s"}},
-    "modelCredentialsSecretRef": {"modelCredentialsSecretRef": {"name": "s"}},
     "rollout.readyLatencyMilliseconds": {"rollout": {"readyLatencyMilliseconds": 200}},
 }
 

@@ -71,7 +71,9 @@ EDITS: dict[str, tuple[Body, Body]] = {
     "huggingFaceTokenSecretRef": (
         {"model": "hf://o/n"}, {"model": "hf://o/n", "huggingFaceTokenSecretRef": {**SECRET, "key": "k"}},
     ),
-    "modelCredentialsSecretRef": ({}, {"modelCredentialsSecretRef": SECRET}),
+    "modelCredentialsSecretRef": (
+        {"model": "s3://bucket/m"}, {"model": "s3://bucket/m", "modelCredentialsSecretRef": SECRET},
+    ),
     "decryptionKeySecretRef": ({}, {"decryptionKeySecretRef": {**SECRET, "key": "k"}}),
     "tls.secretName": ({}, {"tls": {"secretName": "s"}}),
     "tls.issuerRef": ({}, {"tls": {"issuerRef": {"name": "i"}}}),

@@ -121,7 +121,8 @@ bench-api: $(BOOTSTRAP) ## Bytes of the CRDs, that the API server accepts all ru
 	@$(RUN) python -m e2e.bench.bench_api
 
 .PHONY: bench-runtime
-bench-runtime: $(BOOTSTRAP) ## The runtime beside a bare vllm serve: requests/s, time between tokens, start-up, memory
+bench-runtime: $(BOOTSTRAP) ## The runtime beside a bare vllm serve (requests/s, time between tokens, start-up, memory); downloads beside cp
+	@$(RUN) python -m e2e.bench.bench_sources
 	@$(RUN) python -m e2e.bench.bench_runtime
 
 .PHONY: bench

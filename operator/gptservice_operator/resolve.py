@@ -80,9 +80,7 @@ def _resolve(
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, _vllm_version(spec, config, kept))
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
-    requests, limits = sizing.resources(
-        spec.resources, config, source.is_downloaded and beside.cache_claim_name is None
-    )
+    requests, limits = sizing.resources(spec.resources, config, _downloads_to_node(source, beside))
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -119,6 +117,10 @@ def _resolve(
         fs_group=config.fs_group,
         warnings=(*_warnings(body, spec), *beside.warnings, *arguments.warnings),
     )
+
+
+def _downloads_to_node(source: Source, beside: Companions) -> bool:
+    return source.download is not None and beside.cache_claim_name is None
 
 
 def _vllm_version(spec: v1.GPTServiceSpec, config: Config, kept: bool) -> str | None:

@@ -44,11 +44,6 @@ class Source:
     download: Download | None = None
     """None for a model that is mounted, or in the image."""
 
-    @property
-    def is_downloaded(self) -> bool:
-        """Return whether the model comes over the network."""
-        return self.download is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Decryption:

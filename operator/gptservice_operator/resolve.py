@@ -21,6 +21,7 @@ from .config import Config
 from .parse import explain
 from .render.resolved import (
     ApiKeys,
+    Companions,
     Decryption,
     Exposure,
     Origin,

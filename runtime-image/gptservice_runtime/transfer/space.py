@@ -5,6 +5,9 @@ from pathlib import Path
 
 from gptservice_runtime import contract, models, units
 
+_ENGINE_PART = 20
+"""One in so many bytes of a bounded volume is left to the engine's own caches: beyond the bound the pod is evicted."""
+
 
 def demand(root: Path, needed: int, limit: int | None) -> None:
     """Refuse what does not fit: models.ModelError.
@@ -30,7 +33,7 @@ def full(root: Path, what: str) -> models.ModelError:
 def _free(root: Path, limit: int | None) -> int:
     system = os.statvfs(root)
     free = system.f_bavail * system.f_frsize
-    return free if limit is None else min(free, max(limit - _used(root), 0))
+    return free if limit is None else min(free, max(limit - limit // _ENGINE_PART - _used(root), 0))
 
 
 def _used(root: Path) -> int:

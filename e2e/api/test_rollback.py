@@ -64,6 +64,23 @@ def test_nothing_is_rolled_back_against_the_users_will(
     wait_running(observer, lambda key: key == before, "the stable revision to be back")
 
 
+def test_a_deleted_stable_revision_is_there_for_the_next_failure(
+    stable: Stable, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    before = stable()
+    kube.merge("GPTService", "gpt", namespace, {"spec": {"engine": {"env": FAILING}}})
+    wait_reason(observer, "RolledBack")
+    name = (observer.gpt() or {})["status"]["stableRevision"]
+    pods = uids(observer)
+    observer.delete_and_wait_for_another("ControllerRevision", name)
+    kube.merge("GPTService", "gpt", namespace, {"spec": {"maxTokens": 7}})
+    wait_running(observer, lambda key: key != before, "the next revision")
+    wait_running(observer, lambda key: key == before, "the stable revision to be back")
+    told = wait_reason(observer, "RolledBack")
+    assert told["status"]["stableRevision"] == name
+    assert pods & uids(observer), "the old pod goes on"
+
+
 def test_clients_of_the_revision_that_came_back_find_it_where_it_was(
     stable: Stable, kube: Kube, namespace: str, observer: Observer
 ) -> None:

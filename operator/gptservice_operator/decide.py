@@ -40,8 +40,6 @@ class Decision:
     """Every child's manifest, in the order in which they are written; none if the service is refused."""
     expired: tuple[Delete, ...] = ()
     """Revisions that leave the history."""
-    revision: tuple[str, str] = kinds.CONTROLLER_REVISION.name, ""
-    """Kind and name of the ControllerRevision that keeps the Deployment's pod template."""
     effective: Mapping[str, Any] | None = None
     """What the layers came to when the revision was made that is run."""
     fate: Fate = field(default_factory=Fate)
@@ -94,9 +92,8 @@ def decide(
     return Decision(
         resolved=run,
         stop=stop,
-        desired=(*manifests, *_unmarked(run, known)),
+        desired=(*manifests, *_other_revisions(run, known, back_to)),
         expired=tuple(_expired(known, _referred(resolved, snapshot, known))),
-        revision=(kinds.CONTROLLER_REVISION.name, names.controller_revision(resolved.name, resolved.origin.key)),
         effective=(back_to.data if back_to is not None else data)["effective"],
         fate=decided,
         replacement=replacement,
@@ -135,10 +132,17 @@ def _expired(known: Mapping[str, revisions.Kept], referred: set[str]) -> Iterato
         yield Delete(kinds.CONTROLLER_REVISION.name, one.name, one.uid)
 
 
-def _unmarked(resolved: Resolved, known: Mapping[str, revisions.Kept]) -> Iterator[Manifest]:
-    """Yield the revisions that the spec has left, without what was known of them: who comes back begins anew."""
-    for key, one in known.items():
-        if key != resolved.origin.key and one.marks and not one.is_leaving:
+def _other_revisions(
+    resolved: Resolved, known: Mapping[str, revisions.Kept], back_to: revisions.Kept | None
+) -> Iterator[Manifest]:
+    """Yield the revisions that the spec has left, without what was known of them: who comes back begins anew.
+
+    The one that is rolled back to is always among them, so that it is made again if somebody deletes it: without it the
+    next failure would find no way back.
+    """
+    kept = known if back_to is None else {**known, back_to.key: back_to}
+    for key, one in kept.items():
+        if key != resolved.origin.key and (one.marks or one is back_to) and not one.is_leaving:
             yield controller_revision.render_controller_revision(resolved, one.data, one.number, key=key)
 
 

@@ -89,11 +89,10 @@ class Reconciler:
         desired = [actions.child_key(manifest) for manifest in decision.desired]
         also = _autoscaler_out_of_sight(resolved, snapshot)
         view = await observe.complete(self.cluster, self.store, desired, snapshot.children, snapshot.service, also)
-        found = view.observed.get(decision.revision)
-        if found is not None and decision.revision not in snapshot.children:
-            # There after all, but the watches do not show it: its label is gone.
-            children = {**snapshot.children, decision.revision: found}
-            seen = dataclasses.replace(snapshot, children=children)
+        # There after all, but the watches do not show them: their label is gone.
+        unseen = view.observed.keys() - snapshot.children.keys()
+        if hidden := {key: view.observed[key] for key in unseen if key[0] == kinds.CONTROLLER_REVISION.name}:
+            seen = dataclasses.replace(snapshot, children={**snapshot.children, **hidden})
             decision = decide.decide(seen, self.config, now, self.discovery.served)
         return decision, view
 

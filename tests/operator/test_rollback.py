@@ -13,6 +13,7 @@ from tests.operator.test_kept_templates import REVISION, key, restart, revision_
 from tests.operator.test_reconcile import KEY, STATUS, World, settled
 
 GAVE_UP = json.dumps({"reason": "ModelLoadFailed", "message": "these weights are broken", "phase": "load"})
+GIVEN_UP = builders.container(terminated={"exitCode": 1, "finishedAt": "2026-01-05T12:00:00Z", "message": GAVE_UP})
 LACKS = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 FIRST: Body = {"model": "pvc://models/m", "replicas": 1, "maxTokens": 1}
 
@@ -68,8 +69,7 @@ async def failing(**fields: Any) -> tuple[World, str, str]:
     """Return a world whose second revision has a pod that gave up, and the keys of both."""
     world = await stable()
     old, new = await edited(world, **{"maxTokens": 2, **fields})
-    ended = builders.container(terminated={"exitCode": 1, "finishedAt": "2026-01-05T12:00:00Z", "message": GAVE_UP})
-    run(world, "new", new, containers=[ended])
+    run(world, "new", new, containers=[GIVEN_UP])
     return world, old, new
 
 
@@ -126,6 +126,29 @@ class TestRollback:
         restart(world)
         assert await world.run_pass() == []
         assert of_template(world) == old
+
+    async def test_the_stable_revision_is_made_again_for_the_next_failure(self) -> None:
+        world, old, new = await failing()
+        await world.settle()
+        name = names.controller_revision("chat", old)
+        world.cluster.remove(REVISION, name)
+        world.forget(REVISION, name)
+        await world.settle()
+        assert world.body("GPTService")["status"]["stableRevision"] == name
+        _, newer = await edited(world, maxTokens=3)
+        run(world, "newer", newer, containers=[GIVEN_UP])
+        await world.settle()
+        assert of_template(world) == old != new
+
+    async def test_one_whose_label_is_gone_is_not_made_anew(self) -> None:
+        world, old, _ = await failing()
+        await world.settle()
+        name = names.controller_revision("chat", old)
+        before = text(revision_bodies(world)[name]["data"])
+        world.forget(REVISION, name)
+        await world.settle()
+        assert text(revision_bodies(world)[name]["data"]) == before
+        assert world.body("GPTService")["status"]["stableRevision"] == name
 
     async def test_nothing_is_rolled_back_before_the_failure_is_kept(self) -> None:
         world, _, new = await failing()

@@ -61,7 +61,11 @@ CHILD_REJECTED = Reason(
 APPLY_FAILED = Reason("ApplyFailed", "It is tried again; if it lasts, mend what the API server names")
 ROLLOUT_PAUSED = Reason("RolloutPaused", "Go on with `kubectl rollout resume` of the Deployment")
 CHILD_DELETING = Reason("ChildDeleting", "It is waited for; see its metadata.finalizers for who holds it")
-QUOTA_EXCEEDED = Reason("QuotaExceeded", "Raise the namespace's ResourceQuota or lower what the service asks for")
+QUOTA_EXCEEDED = Reason(
+    "QuotaExceeded",
+    "Raise the namespace's ResourceQuota or lower what the service asks for; where old pods hold it, have one taken "
+    "away first (spec.rollout: {maxSurge: 0, maxUnavailable: 1})",
+)
 FORBIDDEN = Reason("Forbidden", "Read the API server's message: a policy or a missing grant refuses the object", True)
 SERVICE_ACCOUNT_NOT_FOUND = Reason(
     "ServiceAccountNotFound", "Create the ServiceAccount that is named, or unset spec.serviceAccountName"

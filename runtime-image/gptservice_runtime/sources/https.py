@@ -3,6 +3,7 @@
 import base64
 import re
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +15,8 @@ from gptservice_runtime.transfer.digests import Digest
 from gptservice_runtime.transfer.source import Listing, Refusal, RemoteFile, Request
 
 SCHEME = "https"
+_NO_HEAD = frozenset({403, 405, 501})
+"""Refusals that may be the method's: an address that was signed is signed for GET alone."""
 _SHA256 = re.compile(r"sha-256=:([A-Za-z0-9+/=]+):")
 
 
@@ -56,27 +59,37 @@ class WebServer:
         return naming.shelf(SCHEME, self.uri.removeprefix("https://"))
 
     async def listing(self, connection: http.Http) -> Listing:
-        """The one file, as the answer to a HEAD describes it."""
-        answer = await connection.read(Request(url=self._url, headers=self._headers), self.uri, "HEAD")
-        if answer.status != 200:
-            raise self.fault(Refusal(status=answer.status, headers=answer.headers), self.uri)
-        size = answer.headers.get("Content-Length", "")
+        """The one file, as the head of an answer describes it."""
+        head = await self._head(connection)
+        size = head.get("Content-Length", "")
         if not size.isdigit():
             raise models.ModelError(
                 contract.REASON_MODEL_DOWNLOAD_FAILED,
                 f"{self.uri}: the server does not say how large it is (no Content-Length): serve it as a file",
             )
-        etag = answer.headers.get("ETag", "")
+        etag = head.get("ETag", "")
         file = RemoteFile(
             path=self._file,
             size=int(size),
-            digest=_digest(answer.headers.get("Repr-Digest", "")),
+            digest=_digest(head.get("Repr-Digest", "")),
             name=self.uri,
             address=self._url,
-            version=etag or answer.headers.get("Last-Modified", ""),
+            version=etag or head.get("Last-Modified", ""),
             is_archive=archives.is_archive(self._file),
         )
         return naming.listing([file], self.uri)
+
+    async def _head(self, connection: http.Http) -> Mapping[str, str]:
+        request = Request(url=self._url, headers=self._headers)
+        answer = await connection.read(request, self.uri, "HEAD")
+        if answer.status == 200:
+            return answer.headers
+        if answer.status not in _NO_HEAD:
+            raise self.fault(Refusal(status=answer.status, headers=answer.headers), self.uri)
+        async with connection.get(request, self.uri) as response:
+            if response.status != 200:
+                raise self.fault(await http.refusal(response), self.uri)
+            return response.headers
 
     async def request(self, _connection: http.Http, file: RemoteFile) -> Request:
         """A file that was replaced comes from its beginning: weak tags promise nothing of the bytes."""

@@ -27,6 +27,10 @@ def is_whole_model(path: str) -> bool:
 def listing(files: Iterable[RemoteFile], what: str) -> Listing:
     """The listing of files whose versions, together, are the revision; models.ModelError for what cannot be served."""
     taken = sorted(files, key=lambda file: file.path.encode())
+    if (odd := next((file.path for file in taken if not selection.is_usable(file.path)), None)) is not None:
+        raise models.ModelError(
+            contract.REASON_INVALID_SPEC, f"{what}: no file can be called {odd[:100]!r} here: store it by another name"
+        )
     if not any(file.is_archive or models.is_single_file(file.path) for file in taken):
         lacking = models.missing([file.path for file in taken])
         if lacking is not None:

@@ -69,7 +69,8 @@ def layers(manifest: Mapping[str, Any], uri: str) -> list[Layer]:
     found = [layer for number, entry in enumerate(described) if (layer := _layer(entry, number, uri)) is not None]
     if not found:
         raise _refused(uri, "no layer is a file with a name (org.opencontainers.image.title) or a tar")
-    return found
+    # Two downloads into one file would spoil each other; as in images, what comes later counts.
+    return list({layer.path: layer for layer in found}.values())
 
 
 def _layer(described: object, number: int, uri: str) -> Layer | None:

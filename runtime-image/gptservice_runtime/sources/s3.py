@@ -123,7 +123,7 @@ class S3:
         names, more = list[str](), dict[str, str]()
         while True:
             url = await self._signed("list_objects_v2", {"Prefix": prefix, **more})
-            listed = _parsed(await self._read(connection, url, self.uri), self.uri)
+            listed = _parsed((await self._answer(connection, Request(url=url), self.uri)).body, self.uri)
             names += [key for entry in listed.iter("Contents") if (key := entry.findtext("Key"))]
             if len(names) > naming.MOST_OBJECTS:
                 raise models.ModelError(
@@ -174,26 +174,25 @@ class S3:
     async def _head(self, connection: http.Http, name: str, parameters: dict[str, Any]) -> Mapping[str, str]:
         url = await self._signed("head_object", parameters)
         headers = _WHOLE if "ChecksumMode" in parameters else {}
-        answer = await connection.read(Request(url=url, headers=headers), name, "HEAD")
-        if answer.status not in (200, 206):
-            raise self.fault(Refusal(status=answer.status, headers=answer.headers), name)
+        answer = await self._answer(connection, Request(url=url, headers=headers), name, "HEAD")
         if not answer.headers.get("Content-Length", "").isdigit():
             raise retrying.PassingError(
                 contract.REASON_MODEL_DOWNLOAD_FAILED, f"{name}: {self.who} does not say how large it is"
             )
         return answer.headers
 
-    async def _read(self, connection: http.Http, url: str, what: str) -> bytes:
-        answer = await connection.read(Request(url=url), what)
+    async def _answer(self, connection: http.Http, request: Request, what: str, method: str = "GET") -> http.Answer:
+        """An answer that is a success; the refusal of another region says which one it is."""
+        answer = await connection.read(request, what, method)
+        if answer.status in (200, 206):
+            return answer
         region = answer.headers.get(_REGION_HEADER, self._region)
-        if answer.status != 200 and region != self._region:
+        if region != self._region:
             self._region, self._client = region, None
             raise retrying.PassingError(
                 contract.REASON_MODEL_DOWNLOAD_FAILED, f"{what}: the bucket is in {region}", retry_after=0
             )
-        if answer.status != 200:
-            raise self.fault(Refusal(status=answer.status, headers=answer.headers, body=answer.body[:4096]), what)
-        return answer.body
+        raise self.fault(Refusal(status=answer.status, headers=answer.headers, body=answer.body[:4096]), what)
 
     async def _signed(self, operation: str, parameters: dict[str, Any]) -> str:
         return await asyncio.to_thread(self._signed_now, operation, {"Bucket": self._bucket, **parameters})

@@ -96,10 +96,15 @@ def _faults_of_the_way(what: str, stall: float) -> Iterator[None]:
 
 
 def _refuse_plain(response: aiohttp.ClientResponse, what: str) -> None:
-    """A source that was asked with TLS must not send elsewhere without: anybody could answer there."""
-    if response.history and response.history[0].url.scheme == "https" != response.url.scheme:
+    """A source that was asked with TLS must not send elsewhere without: anybody could answer there.
+
+    Not even on the way: whoever answers there may send on to an address with a certificate of their own.
+    """
+    asked, *others = [each.url for each in (*response.history, response)]
+    plain = next((url for url in others if url.scheme != "https"), None)
+    if asked.scheme == "https" and plain is not None:
         raise models.ModelError(
-            contract.REASON_MODEL_DOWNLOAD_FAILED, f"{what}: it redirects to {response.url.origin()}, without TLS"
+            contract.REASON_MODEL_DOWNLOAD_FAILED, f"{what}: it redirects to {plain.origin()}, without TLS"
         )
 
 

@@ -49,6 +49,25 @@ async def test_a_redirect_away_from_tls_is_refused(place: Place, pod_at: MakePod
     assert "without TLS" in outcome.message["message"]
 
 
+async def test_a_detour_without_tls_is_refused(place: Place, other: Gate, pod_at: MakePod, servers: Servers) -> None:
+    with in_thread(Gate(servers.web, places.WEB_FILES)) as plain:
+        place.gate.faults.append(Fault("cdn", status=302, headers={"Location": f"{plain.url}/model.tar"}))
+        plain.faults.append(Fault("cdn", status=302, headers={"Location": f"{other.url}/model.tar"}))
+        outcome = await pod_at(place).fetch()
+    assert outcome.message["reason"] == "ModelDownloadFailed", outcome.log
+    assert f"it redirects to {plain.url}, without TLS" in outcome.message["message"]
+
+
+@pytest.mark.parametrize("status", [403, 405])
+async def test_a_file_that_may_not_be_asked_about_is_fetched(
+    place: Place, pod_at: MakePod, servers: Servers, status: int
+) -> None:
+    place.gate.faults.append(Fault("api", status=status))
+    one = pod_at(place)
+    assert_model(await one.fetch(), one, servers.model)
+    assert "HEAD" in {seen.method for seen in place.gate.seen}
+
+
 async def test_a_certificate_of_nobody_known_is_named(place: Place, pod_at: MakePod, tmp_path: Path) -> None:
     another = pki.Authority(tmp_path / "another").certificate.read_text()
     outcome = await pod_at(place, secret={"token": "secret-of-the-web", "ca.crt": another}).fetch()

@@ -51,6 +51,13 @@ def test_a_title_that_leads_elsewhere_is_refused(name: str) -> None:
     assert refused.value.reason == "ModelAccessDenied"
 
 
+def test_of_layers_of_one_name_the_last_counts() -> None:
+    layers = [layer(annotations={TITLE: "a.json"}), layer(annotations={TITLE: "b.json"})]
+    later = {**layers[0], "digest": "sha256:" + "b" * 64}
+    found = oci_manifest.layers({"layers": [*layers, later]}, "oci://r/m")
+    assert sorted((one.path, one.digest) for one in found) == [("a.json", later["digest"]), ("b.json", DIGEST)]
+
+
 @pytest.mark.parametrize(
     "manifest",
     [

@@ -87,6 +87,17 @@ async def test_a_gguf_object_is_linked_by_its_name(place: Place, pod_at: MakePod
     assert one.link.read_bytes() == b"GGUF"
 
 
+@pytest.mark.parametrize("uri", ["s3://models/org/name", "s3://models/elsewhere.tar"])
+async def test_the_bucket_s_region_is_learnt_from_the_refusal(
+    place: Place, pod_at: MakePod, servers: Servers, uri: str
+) -> None:
+    packed = registry.packed_folder(servers.model)
+    servers.s3.client().put_object(Bucket=s3.BUCKET, Key="elsewhere.tar", Body=packed)
+    place.gate.faults.append(Fault("api", status=400, times=1, headers={"x-amz-bucket-region": s3.REGION}))
+    one = pod_at(replace(place, uri=uri), secret={**place.credentials, "AWS_REGION": "eu-west-1"})
+    assert_model(await one.fetch(), one, servers.model)
+
+
 async def test_the_pod_s_own_identity_opens_it(place: Place, pod_at: MakePod, servers: Servers) -> None:
     own = {key: value.strip() for key, value in place.credentials.items()}
     one = pod_at(place, secret={}, environment=own)

@@ -1,6 +1,6 @@
 """What we render passes the rules that we ship, judged by the real Conftest.
 
-Building Conftest takes some four minutes of CPU, most of it for clouds that it could read from: `make test-long` does it.
+Building Conftest takes four minutes of CPU, most of it for clouds that it could read from: `make test-long` does it.
 """
 
 import subprocess
@@ -56,5 +56,5 @@ def test_a_chart_without_a_memory_limit_would_not_pass(conftest: Path) -> None:
     helm = binaries.ensure([binaries.HELM])[binaries.HELM]
     command = [helm, "template", CHARTS[0], ROOT / "charts" / CHARTS[0], "--set", "resources.limits.memory=null"]
     rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    with pytest.raises(AssertionError, match="resources.limits.memory is not set"):
+    with pytest.raises(AssertionError, match=r"resources\.limits\.memory is not set"):
         judge(conftest, "-", manifests=rendered)

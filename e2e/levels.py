@@ -94,7 +94,7 @@ def lacks(levels: Sequence[str]) -> str:
 def prepare(level: str) -> None:
     """Builds what the level's clusters are made of; its time counts for no test."""
     if profile := PROFILES.get(level):
-        binaries.ensure((*binaries.of_profile(profile), binaries.HELM))
+        binaries.ensure((*binaries.of_profile(profile), binaries.HELM, binaries.KUBECONFORM))
     if level == "node":
         seed.seed()
         model.prepared()

@@ -3,6 +3,8 @@
 Building Conftest takes four minutes of CPU, most of it for clouds that it could read from: `make test-long` does it.
 """
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +16,7 @@ pytestmark = [pytest.mark.api, pytest.mark.long, pytest.mark.timeout(1200)]  # n
 
 ROOT = Path(__file__).resolve().parents[2]
 POLICY = ROOT / "policy"
+CHECKOV = "3.3.30"
 CHARTS = ("gptservice-operator", "gptservice-catalogue")
 VALUES = ["", "tests/policy/everything.yaml", "examples/edge/values.yaml", "gitops/operator/values.yaml"]
 
@@ -58,3 +61,16 @@ def test_a_chart_without_a_memory_limit_would_not_pass(conftest: Path) -> None:
     rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     with pytest.raises(AssertionError, match=r"resources\.limits\.memory is not set"):
         judge(conftest, "-", manifests=rendered)
+
+
+def test_checkov_finds_nothing_more_than_what_its_configuration_explains(tmp_path: Path) -> None:
+    """In an environment of its own, which uv makes: Checkov pins dependencies that ours must not be bound by."""
+    helm = binaries.ensure([binaries.HELM])[binaries.HELM]
+    command = [helm, "template", CHARTS[0], ROOT / "charts" / CHARTS[0], "--namespace", "gptservice-system"]
+    (tmp_path / "chart.yaml").write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    for file in (ROOT / "tests/operator/golden").glob("*.yaml"):
+        shutil.copy(file, tmp_path)
+    checkov = [os.environ.get("UV", "uv"), "tool", "run", "--python", "3.11", f"checkov@{CHECKOV}"]
+    judged = [*checkov, "--config-file", str(POLICY / "checkov.yaml"), "--directory", str(tmp_path)]
+    done = subprocess.run(judged, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

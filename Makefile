@@ -123,8 +123,9 @@ bench-api: $(BOOTSTRAP) ## Bytes of the CRDs, that the API server accepts all ru
 	@$(RUN) python -m e2e.bench.bench_api
 
 .PHONY: bench-runtime
-bench-runtime: $(BOOTSTRAP) ## The runtime beside a bare vllm serve: requests/s, time between tokens, start-up, memory; decrypting
+bench-runtime: $(BOOTSTRAP) ## The runtime beside a bare vllm serve: requests/s, time between tokens, start-up, memory; downloads, decrypting
 	@$(RUN) python -m e2e.bench.bench_weights
+	@$(RUN) python -m e2e.bench.bench_sources
 	@$(RUN) python -m e2e.bench.bench_runtime
 
 .PHONY: bench

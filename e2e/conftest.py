@@ -19,6 +19,18 @@ def show_log_on_failure(request: pytest.FixtureRequest) -> Callable[[str, LogSou
     return register
 
 
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Say something that a person is to read of a run that passes too: it is printed at once, and goes into reports."""
+
+    def say(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n{text}")
+        record_property("told", text)
+
+    return say
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield

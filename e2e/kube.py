@@ -172,6 +172,11 @@ class Kube:
         except NotFoundError:
             return
 
+    def evict(self, pod: str, namespace: str) -> None:
+        """Ask for a pod's eviction, as a drain does; KubeError with status 429 where a budget has no room for it."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
+        self.request("POST", KINDS["Pod"].path(namespace, pod, "eviction"), body=body)
+
     @contextmanager
     def namespace(self, prefix: str = "e2e") -> Iterator[str]:
         """A new namespace with a unique name; its deletion is begun at the end and not waited for."""

@@ -22,6 +22,7 @@ from e2e import reliability
 from e2e.cluster import binaries, prerequisites, records
 from e2e.cluster.images import model, seed
 from e2e.reliability import Case
+from e2e.sources import gcs, registry, s3
 
 ROOT = Path(__file__).resolve().parent.parent
 # The cluster that a level runs on; the node profile needs all that the api profile needs.
@@ -35,6 +36,8 @@ PARALLEL: dict[str, tuple[str, ...]] = dict.fromkeys(
 # The other family of reports knows no properties of a test.
 _PROPERTIES = ("-o", "junit_family=xunit1")
 INTERRUPTED = 130  # as shells say it
+# Servers that models are fetched from.
+SOURCE_SERVERS = (s3.PROGRAM, gcs.PROGRAM, registry.PROGRAM)
 LEVELS = ("unit", "wiring", "api", "node")
 NODE_NEEDS_ROOT = (
     "node level left out: it runs a kubelet and containers, which takes root. To add it: sudo make test-node"
@@ -95,6 +98,8 @@ def prepare(level: str) -> None:
     """Builds what the level's clusters are made of; its time counts for no test."""
     if profile := PROFILES.get(level):
         binaries.ensure((*binaries.of_profile(profile), binaries.HELM, binaries.KUBECONFORM))
+    if level in PROFILES:
+        binaries.ensure(SOURCE_SERVERS)
     if level == "node":
         seed.seed()
         model.prepared()

@@ -63,7 +63,7 @@ def place(kube: Kube, namespace: str, example: str) -> Iterator[str]:
     own = next((m["metadata"]["name"] for m in found if m["kind"] == "Namespace"), None)
     yield own or namespace
     for manifest in found:
-        if manifest["kind"] in ("Namespace", "ClusterRoleBinding"):
+        if manifest["kind"] in ("Namespace", "ClusterRoleBinding", "GPTModel"):
             kube.delete(manifest["kind"], manifest["metadata"]["name"])
     if own is not None:
         wait_until(lambda: kube.find("Namespace", own), lambda left: left is None, f"{own} to go", timeout=90)

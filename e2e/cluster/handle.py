@@ -96,10 +96,17 @@ class Cluster:
 
     def load_image(self, archive: Path) -> None:
         """Imports an OCI or Docker archive into the node; raises store.BuildError when containerd refuses it."""
+        load.load_image(self._containerd, archive.absolute())
+
+    def tag_image(self, reference: str, another: str) -> None:
+        """Gives an image of the node one more name; raises store.BuildError when it is not there."""
+        self._containerd.ctr("images", "tag", "--force", reference, another, what=f"tagging {reference} as {another}")
+
+    @property
+    def _containerd(self) -> daemon.Containerd:
         ctr = binaries.tools()["ctr"].path
         command = [str(ctr), f"--address={containerd.SOCKET}", f"--namespace={containerd.NAMESPACE}"]
-        entered = (*namespaces.entering(self.init.pid), *command)
-        load.load_image(daemon.Containerd(entered), archive.absolute())
+        return daemon.Containerd((*namespaces.entering(self.init.pid), *command))
 
     def _where(self, command: Sequence[str]) -> list[str]:
         if self.record.spec.profile == "api":

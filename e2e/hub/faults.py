@@ -24,6 +24,8 @@ class Fault:
     """Answer that instead."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of that answer."""
+    body: bytes = b""
+    """Of that answer; only a gate sends one."""
     stop_after: int | None = None
     """Bytes of an answer after which no more come."""
     then: Literal["hang", "close"] = "hang"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from e2e import client
+from e2e import chance, client
 from e2e.api.state import Observer
 from e2e.cluster import binaries, lifecycle, records
 from e2e.cluster.handle import Cluster
@@ -19,9 +19,9 @@ from e2e.demo import steps
 from e2e.installation import Helm
 from e2e.kube import Kube
 from e2e.kubectl import Kubectl
-from e2e.node import talking
+from e2e.node import devices, talking
 from e2e.node.diagnosis import Diagnosis
-from e2e.node.release import Release
+from e2e.node.release import VLLM, Release
 from e2e.node.services import restricted_namespace
 from e2e.reach import Reach, ThroughNamespace
 
@@ -106,3 +106,39 @@ Talk = Callable[[str], AbstractAsyncContextManager[client.GPTClient]]
 def talk(kubectl: Kubectl, reach: Reach, namespace: str) -> Talk:
     """Connects to a Ready service of the module's namespace, by name."""
     return lambda name: talking.connect(kubectl, reach, name, namespace=namespace)
+
+
+Disturbance = Callable[[float], AbstractContextManager[None]]
+
+
+@pytest.fixture(params=["undisturbed", pytest.param("operator killed", marks=pytest.mark.long)])
+def disturbance(request: pytest.FixtureRequest, release: Release, tell: Callable[[str], None]) -> Disturbance:
+    """What happens to the operator in the first seconds of a block: nothing; or kill -9, at a moment left to chance."""
+    if request.param == "undisturbed":
+        return lambda within: nullcontext()
+    what = request.node.name
+
+    def killed(within: float) -> AbstractContextManager[None]:
+        # In a pod of its own: the kubelet waits ever longer before it starts one again that has died before.
+        release.renew()
+        after = chance.moment(what, within=within)
+        tell(f"{what}: kill -9 of the operator after {after:.2f} s; again with {chance.SEED_VARIABLE}={chance.SEED}")
+        return chance.meanwhile(release.kill, after=after)
+
+    return killed
+
+
+@pytest.fixture(scope="module")
+def soon_stable(release: Release) -> Iterator[None]:
+    """Revisions are stable after 3 s for a module's tests. Two minutes are long; others want one that never is."""
+    release.use(VLLM)
+    with release.stable_after(seconds=3):
+        yield
+
+
+@pytest.fixture(scope="module")
+def gpus(cluster: Cluster, kube: Kube) -> Iterator[Callable[[int], None]]:
+    """Leaves the node so many of its GPUs; one at first."""
+    with devices.few(cluster, kube) as leave:
+        leave(1)
+        yield leave

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,45 +39,76 @@ class Release:
             self.helm.install_operator({**_COMMON, "runtime": dict(runtime)})
             self._used = runtime
 
-    def pod(self) -> Object:
-        """The operator's pod; raises AssertionError unless there is exactly one."""
-        found = self.kube.all("Pod", NAMESPACE, labels=f"app.kubernetes.io/instance={RELEASE}")
-        assert len(found) == 1, [pod["metadata"]["name"] for pod in found]
-        return found[0]
+    def upgrade(self, values: Values) -> None:
+        """`helm upgrade` of the operator to other values; the next `use` takes them back."""
+        self._used = None
+        self.helm.install_operator({**_COMMON, **values})
 
     def scale(self, replicas: int) -> None:
         """Stops the operator (0) or starts it again (1); returns when that is so."""
-        place = ("--namespace", NAMESPACE)
-        self.kubectl.run("scale", "deployment", RELEASE, f"--replicas={replicas}", *place)
-        self.kubectl.run("rollout", "status", "deployment", RELEASE, "--timeout=60s", *place, timeout=70)
-        labels = f"app.kubernetes.io/instance={RELEASE}"
+        self.kubectl.run("scale", "deployment", RELEASE, f"--replicas={replicas}", *_PLACE)
+        self._wait_rolled_out()
         wait_until(
-            lambda: len(self.kube.all("Pod", NAMESPACE, labels=labels)),
-            lambda count: count == replicas,
-            f"{replicas} pods of the operator",
-            timeout=60,
+            lambda: len(self._pods()), lambda count: count == replicas, f"{replicas} pods of the operator", timeout=60
         )
 
-    def kill(self) -> Object:
-        """kill -9 of the operator's process; returns its pod when the next process in it is ready."""
-        before = containers.status(self.pod(), "operator")
-        os.kill(containers.first_process(before), signal.SIGKILL)
+    def renew(self) -> None:
+        """Puts another pod in the place of the operator's; returns when it is ready."""
+        self.scale(0)
+        self.scale(1)
 
-        def again(pod: Object) -> bool:
-            now = containers.status(pod, "operator")
-            return bool(now["ready"]) and now["containerID"] != before["containerID"]
+    def kill(self) -> None:
+        """kill -9 of the operator's process, of one that starts too; returns when another one is ready."""
+        killed = wait_until(self._kill, bool, "the operator to run", timeout=60)
 
-        return wait_until(self.pod, again, "the operator to run again", timeout=120)
+        def again(found: list[Object]) -> bool:
+            return any(one["ready"] and one["containerID"] != killed for one in found)
+
+        wait_until(self._containers, again, "the operator to run again", timeout=120)
+
+    @contextmanager
+    def stable_after(self, *, seconds: int) -> Iterator[None]:
+        """Has revisions be stable after so many seconds, until the block ends."""
+        self._set_environment(f"{_STABLE}={seconds}")
+        try:
+            yield
+        finally:
+            self._set_environment(f"{_STABLE}-")
+
+    def _set_environment(self, setting: str) -> None:
+        self.kubectl.run("set", "env", f"deployment/{RELEASE}", setting, *_PLACE)
+        self._wait_rolled_out()
+
+    def _wait_rolled_out(self) -> None:
+        self.kubectl.run("rollout", "status", "deployment", RELEASE, "--timeout=60s", *_PLACE, timeout=70)
+
+    def _pods(self) -> list[Object]:
+        return self.kube.all("Pod", NAMESPACE, labels=f"app.kubernetes.io/instance={RELEASE}")
+
+    def _kill(self) -> str:
+        """The identifier of the container whose process was killed; empty while none runs."""
+        for container in self._containers():
+            try:
+                containers.kill(containers.first_process(container), signal.SIGKILL)
+                return str(container["containerID"])
+            except (AssertionError, KeyError):  # it does not run yet, or any more
+                continue
+        return ""
+
+    def _containers(self) -> list[Object]:
+        return [status for pod in self._pods() if (status := containers.status(pod, "operator"))]
 
     def log(self) -> str:
         """What the operator's processes have logged, the one before the present one too."""
         texts: list[str] = []
         for option in ("--previous", "--tail=400"):
-            command = ("logs", f"deployment/{RELEASE}", option, "--namespace", NAMESPACE)
+            command = ("logs", f"deployment/{RELEASE}", option, *_PLACE)
             texts.append(containers.said(self.kubectl, *command))
         return "\n".join(texts)
 
 
+_PLACE = ("--namespace", NAMESPACE)
+_STABLE = "GPTSERVICE_STABLE_SECONDS"
 _COMMON: Values = {
     "resyncSeconds": RESYNC_SECONDS,
     "extraEnv": [

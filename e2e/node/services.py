@@ -15,8 +15,11 @@ from e2e.node.release import STANDIN_IMAGE
 
 MODEL = f"pvc://{installation.MODEL_CLAIM}/{model.NAME}"
 SMALL = {"requests": {"cpu": "10m", "memory": "192Mi"}}
-# For the stand-in on a busy machine; hang detection, not a statement about speed.
+# For the stand-in on a busy machine, and for real vLLM; hang detection, not a statement about speed.
 SOON = 180.0
+VLLM_SOON = 600.0
+ON_A_CPU = ("--dtype=float32", "--enforce-eager", "--kv-cache-memory-bytes=1G")
+"""Arguments of a small vLLM."""
 _RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
 
 
@@ -51,3 +54,11 @@ def standin(
         "metadata": {"name": name},
         "spec": {**defaults, **spec},
     }
+
+
+def on_vllm(name: str, *args: str, **spec: Any) -> Object:
+    """A GPTService of the test model on the operator's default runtime."""
+    engine = {"args": [*ON_A_CPU, *args]}
+    defaults: Object = {"model": MODEL, "gpu": {"count": 0}, "contextLength": 2048, "engine": engine}
+    body: Object = {"apiVersion": "ai.example.com/v1", "kind": "GPTService", "metadata": {"name": name}}
+    return {**body, "spec": {**defaults, **spec}}

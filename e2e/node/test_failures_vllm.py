@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 import pytest
 
 from e2e.api.state import Observer, condition, holds
-from e2e.kube import Kube, Object
+from e2e.kube import Kube
 from e2e.node import containers
 from e2e.node.conftest import Talk
 from e2e.node.release import VLLM, Release
-from e2e.node.services import MODEL
+from e2e.node.services import VLLM_SOON, on_vllm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.long]
-
-START_SECONDS = 600
-
-
-def on_vllm(name: str, *args: str, **spec: Any) -> Object:
-    """A GPTService of the test model on the operator's default runtime."""
-    engine = {"args": ["--dtype=float32", "--enforce-eager", "--kv-cache-memory-bytes=1G", *args]}
-    defaults = {"model": MODEL, "gpu": {"count": 0}, "contextLength": 2048, "engine": engine}
-    body: Object = {"apiVersion": "ai.example.com/v1", "kind": "GPTService", "metadata": {"name": name}}
-    return {**body, "spec": {**defaults, **spec}}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +40,7 @@ def test_a_refused_argument_is_told_in_vllms_words(
     body["spec"]["engine"]["image"] = VLLM["image"]
     kube.apply(body, namespace)
     told = observer.wait(
-        lambda o: holds(o, "Ready", "False", "InvalidEngineArgument"), "to be refused", name, timeout=START_SECONDS
+        lambda o: holds(o, "Ready", "False", "InvalidEngineArgument"), "to be refused", name, timeout=VLLM_SOON
     )
     assert words in condition(told, "Ready")["message"]
     kube.delete("GPTService", name, namespace)
@@ -67,7 +56,7 @@ def test_a_model_that_is_too_long_for_its_context_is_refused(
         lambda o: holds(o, "Ready", "False", "InvalidEngineArgument"),
         "to be refused",
         "too-long",
-        timeout=START_SECONDS,
+        timeout=VLLM_SOON,
     )
     assert "8192" in condition(told, "Ready")["message"]
     kube.delete("GPTService", "too-long", namespace)
@@ -79,13 +68,13 @@ async def test_a_killed_engine_core_is_started_again(
     """The API server survives its core for a moment; it is not to go on without it."""
     release.use(VLLM)
     kube.apply(on_vllm("core"), namespace)
-    observer.wait_ready("core", timeout=START_SECONDS)
+    observer.wait_ready("core", timeout=VLLM_SOON)
     (pod,) = observer.pods("core")
     below = containers.descendants(containers.first_process(containers.status(pod)))
     (core,) = [pid for pid, command in below.items() if "EngineCore" in command]
     containers.kill(core, signal.SIGKILL)
     observer.wait(lambda o: holds(o, "Ready", "False", "CrashLoop"), "to say so", "core", timeout=120)
-    observer.wait_ready("core", timeout=START_SECONDS)
+    observer.wait_ready("core", timeout=VLLM_SOON)
     (after,) = observer.pods("core")
     assert containers.restarts(after) == 1
     async with talk("core") as chat:

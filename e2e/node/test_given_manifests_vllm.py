@@ -5,7 +5,7 @@ The tests share one service and run in this order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -15,7 +15,8 @@ from e2e.cluster import paths
 from e2e.kube import Kube
 from e2e.kubectl import Kubectl
 from e2e.node.conftest import Talk
-from e2e.node.load import Load, Plan
+from e2e.node.load import STREAM, Load
+from e2e.node.plans import Plan
 from e2e.node.release import VLLM, Release
 from e2e.node.rollout import edit_engine_under
 from e2e.node.services import restricted_namespace
@@ -90,11 +91,10 @@ def test_a_rolling_update_loses_no_request(
     reach: Reach,
     namespace: str,
     observer: Observer,
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:
     with Load(kubectl, reach, namespace, served.name, PLAN) as load:
         leaving = edit_engine_under(load, kube, observer, ["--max-num-seqs=32"], timeout=START_SECONDS)
-    with capsys.disabled():
-        print(f"\nrolling update, real vLLM: {load.summary()}")
-    assert not load.failed()
-    assert [load.running_at("stream", seconds) for seconds in leaving] != [[]]
+    tell(f"rolling update, real vLLM: {load.summary()}")
+    assert not load.lost()
+    assert [load.running_at(STREAM, seconds) for seconds in leaving] != [[]]

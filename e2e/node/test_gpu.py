@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from e2e.api.state import Observer
-from e2e.cluster import node
 from e2e.cluster.handle import Cluster
 from e2e.kube import Kube, Object, wait_until
 from e2e.kubectl import Kubectl
-from e2e.node import containers
+from e2e.node import containers, devices
 from e2e.node.conftest import GPUS
 from e2e.node.release import VLLM, Release
 from e2e.node.services import SOON, standin
 
-DEVICES = {f"GPU-fake-{number}" for number in range(GPUS)}
+DEVICES = set(devices.names(GPUS))
 
 
 def visible_devices(kubectl: Kubectl, pod: Object) -> str:
@@ -56,17 +54,13 @@ def test_a_pod_on_a_device_that_fails_gets_another_one(
     observer.wait_ready("heals", timeout=SOON)
     victim, other = observer.pods("heals")
     device = visible_devices(kubectl, victim)
-    control = cluster.folder / "devices.json"
-
-    def allocatable() -> int:
-        return int(kube.get("Node", node.NAME)["status"]["allocatable"]["nvidia.com/gpu"])
 
     def identities() -> list[tuple[object, ...]]:
         return [containers.identity(pod) for pod in observer.pods("heals")]
 
-    control.write_text(json.dumps({"unhealthy": [device]}))
-    try:
-        wait_until(allocatable, lambda count: count == GPUS - 1, "one GPU less to be allocatable", timeout=60)
+    with devices.failing(cluster, kube) as fail:
+        fail([device])
+        assert devices.allocatable(kube) == GPUS - 1
         wait_until(identities, lambda now: containers.identity(victim) not in now, "its pod to go", timeout=SOON)
         observer.wait_ready("heals", timeout=SOON)
         pods = observer.pods("heals")
@@ -75,6 +69,4 @@ def test_a_pod_on_a_device_that_fails_gets_another_one(
         failure = (observer.gpt("heals") or {})["status"]["lastFailure"]
         assert failure["reason"] == "GPUUnhealthy"
         assert device in failure["message"]
-    finally:
-        control.unlink()
-    wait_until(allocatable, lambda count: count == GPUS, "all GPUs to be allocatable again", timeout=60)
+    assert devices.allocatable(kube) == GPUS

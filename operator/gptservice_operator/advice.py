@@ -4,11 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import names, parse
-from .api import schema
 from .api.body import section
-
-NO_EFFECT: tuple[str, ...] = ("modelCredentialsSecretRef",)
-"""Fields of a GPTService that are checked and do nothing yet. Whoever gives one its effect takes it out."""
 
 _TAKEN_OVER = ("podLabels", "podAnnotations", "service.annotations")
 _MAX_LISTED = 5
@@ -17,9 +13,6 @@ _MAX_LISTED = 5
 def of_service(body: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each thing in a service's own spec that has no effect."""
     spec = section(body, "spec")
-    for path in NO_EFFECT:
-        if schema.has(spec, path):
-            yield f"spec.{path} has no effect in this version"
     for path in _TAKEN_OVER:
         for key in section(spec, *path.split(".")):
             if names.is_reserved(key):

@@ -99,6 +99,7 @@ def judge(case: Case, now: datetime.datetime) -> Fate:
         now: the wall clock, with a time zone.
     """
     marks = _remembered(case, now)
+    marks = dataclasses.replace(marks, freeing=_freeing(case, marks))
     waits = _Waits() if marks.failed is not None else _waits(case, marks, now)
     if marks.failed is None and case.rollout.auto_rollback and case.way_back is not None and case.replicas:
         failure = waits.hopeless or _evidence(case, marks)
@@ -108,7 +109,7 @@ def judge(case: Case, now: datetime.datetime) -> Fate:
     if back_to is not None:
         marks = dataclasses.replace(marks, outage=outage.ended(marks.outage, case.present()))
     if _is_over(case, (back_to or case.current).key):
-        marks = dataclasses.replace(marks, switched=None)
+        marks = dataclasses.replace(marks, switched=None, freeing=None)
     elif marks.switched is None and ((back_to is None and waits.is_to_switch) or _lacks_an_old_pod(case, back_to)):
         marks = dataclasses.replace(marks, switched=_text(now))
     if back_to is not None:
@@ -128,7 +129,7 @@ def _remembered(case: Case, now: datetime.datetime) -> Marks:
     if marks.failed is not None and revisions.retry(case.service) != marks.retry_seen:
         return Marks(tried=_text(now), gpu_unhealthy=marks.gpu_unhealthy)
     if not case.rollout.auto_rollback or case.way_back is None:
-        return Marks(switched=marks.switched, gpu_unhealthy=marks.gpu_unhealthy)
+        return Marks(switched=marks.switched, freeing=marks.freeing, gpu_unhealthy=marks.gpu_unhealthy)
     key = case.current.key
     if (marks.failed or marks.tried) is None and case.running not in (None, key) and case.of_revision(key):
         return dataclasses.replace(marks, tried=_text(now))
@@ -142,6 +143,7 @@ def _failed(case: Case, marks: Marks, failure: Cause, now: datetime.datetime) ->
         failed=wording.bounded(cause, MAX_CAUSE),
         retry_seen=revisions.retry(case.service),
         tried=None,
+        freeing=None,
         outage=outage.begun(case.service, case.present(), _text(now)),
     )
 
@@ -177,18 +179,36 @@ class _Waits:
     again: float | None = None
 
 
-def _waits(case: Case, marks: Marks, now: datetime.datetime) -> _Waits:
+def _stuck(case: Case) -> Stuck | None:
     key = case.current.key
-    stuck = capacity.stuck(case.of_revision(key)) if case.running == key else None
+    return capacity.stuck(case.of_revision(key)) if case.running == key else None
+
+
+def _freeing(case: Case, marks: Marks) -> str | None:
+    """Return by when the pods that are on their way out are gone, while a new one waits: their place may be its.
+
+    It is remembered, for the scheduler takes a moment to see that they have gone, and nothing tells of them then.
+    """
+    if (marks.failed or marks.switched) is not None or _stuck(case) is None:
+        return marks.freeing
+    made = pod_state.made_by(case.pods, case.deployment)
+    leaving = [pod for pod in made if pod_state.is_leaving(pod) and pod_state.has_node(pod)]
+    times = [str(pod["metadata"]["deletionTimestamp"]) for pod in leaving]
+    return max([*times, *filter(None, [marks.freeing])], default=None)
+
+
+def _waits(case: Case, marks: Marks, now: datetime.datetime) -> _Waits:
+    stuck = _stuck(case)
     if stuck is None:
         return _Waits()
     switched = pod_state.instant(marks.switched)
     if switched is not None:
         return _after_the_switch(case, stuck, switched, now)
-    old = case.others(key)
+    old = case.others(case.current.key)
     if not old:
         return _Waits()
-    left = case.rollout.surge_wait_seconds - (now - stuck.since).total_seconds()
+    begun = max(stuck.since, pod_state.instant(marks.freeing) or stuck.since)
+    left = case.rollout.surge_wait_seconds - (now - begun).total_seconds()
     if left > 0:
         return _Waits(again=left)
     if _can_switch(case, stuck, old):

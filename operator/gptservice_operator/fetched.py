@@ -26,13 +26,14 @@ def effective(decided: Mapping[str, Any], pods: Sequence[Body], key: str, before
 
 
 def disagreement(pods: Sequence[Body], key: str) -> Iterator[str]:
-    """Yield the warning that pods of one revision serve different commits of the model."""
-    commits = sorted({str(result["revision"]) for result in _results(pods, key) if result.get("revision")})
-    if len(commits) > 1:
-        listed = ", ".join(commits)
+    """Yield the warning that pods of one revision of the service serve different revisions of the model."""
+    found = sorted({str(result["revision"]) for result in _results(pods, key) if result.get("revision")})
+    if len(found) > 1:
+        listed = ", ".join(found)
         yield (
-            f"pods serve different commits of the model ({listed}), since its branch has moved: write the uri with "
-            "@commit, or make all pods anew with `kubectl rollout restart` of the Deployment"
+            f"pods serve different revisions of the model ({listed}), since it has changed at its source: write the "
+            "uri with @commit or @sha256:…, or give what changed a path of its own, or make all pods anew with "
+            "`kubectl rollout restart` of the Deployment"
         )
 
 

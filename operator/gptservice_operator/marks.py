@@ -9,6 +9,7 @@ _ANNOTATIONS = {
     "failed": names.FAILED,
     "retry_seen": names.RETRY_SEEN,
     "switched": names.SWITCHED,
+    "freeing": names.FREEING,
     "tried": names.TRIED,
     "outage": names.OUTAGE,
     "gpu_unhealthy": names.GPU_UNHEALTHY,
@@ -25,6 +26,8 @@ class Marks:
     """Value of the annotation that asks for a retry, when it failed."""
     switched: str | None = None
     """Since when its rollout, or its rollback, takes an old pod away first."""
+    freeing: str | None = None
+    """Until when pods that are being deleted may hold what a new one waits for: their latest deletionTimestamp."""
     tried: str | None = None
     """When it was given another try, though pods of an earlier one may be left."""
     outage: str | None = None

@@ -36,6 +36,11 @@ def is_leaving(pod: Body) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
+def has_node(pod: Body) -> bool:
+    """Return whether the scheduler has placed the pod, so that it holds what it asks for."""
+    return condition(pod, "PodScheduled").get("status") == "True"
+
+
 def is_ready(pod: Body) -> bool:
     """Return whether the pod takes traffic."""
     return condition(pod, "Ready").get("status") == "True"

@@ -77,9 +77,9 @@ def _resolve(
     kept: bool,
 ) -> Resolved:
     metadata, entry = body["metadata"], _catalogue_entry(spec, models, config)
-    source = _source(spec, entry, config)
+    source = _source(spec, entry, config, kept)
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
-    arguments = _engine_arguments(spec, entry, gpu.count, None if kept else config.runtime_vllm_version)
+    arguments = _engine_arguments(spec, entry, gpu.count, _vllm_version(spec, config, kept))
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
     requests, limits = sizing.resources(spec.resources, config, _downloads_to_node(source, beside))
     return Resolved(
@@ -121,7 +121,13 @@ def _resolve(
 
 
 def _downloads_to_node(source: Source, beside: Companions) -> bool:
-    return source.hub is not None and beside.cache_claim_name is None
+    return source.download is not None and beside.cache_claim_name is None
+
+
+def _vllm_version(spec: v1.GPTServiceSpec, config: Config, kept: bool) -> str | None:
+    """Return that of the engine that would start; None for one that runs, and for an image that only users know."""
+    has_own_image = spec.engine is not None and spec.engine.image is not None
+    return None if kept or has_own_image else config.runtime_vllm_version
 
 
 def _env(spec: v1.GPTServiceSpec) -> tuple[EnvVar, ...]:
@@ -233,13 +239,15 @@ def _catalogue_entry(
         raise RefusedError(conditions.INVALID_SPEC, what) from error
 
 
-def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config) -> Source:
+def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config, kept: bool) -> Source:
     uri, field = str(spec.model), "spec.model"
     if entry is not None:
         uri, field = entry.uri, f"GPTModel {_model_name(spec)}: spec.uri"
-    decided = sources.decide(uri, spec, entry, config)
+    decided = sources.decide(
+        sources.Written(uri, field), spec, entry, config, vllm_version=_vllm_version(spec, config, kept)
+    )
     if isinstance(decided, str):
-        raise RefusedError(conditions.INVALID_SPEC, f"{field}: {decided}")
+        raise RefusedError(conditions.INVALID_SPEC, decided)
     # What was decrypted lies where only the init container knows.
     return decided if spec.decryption_key_secret_ref is None else replace(decided, path=contract.FETCHED_MODEL)
 
@@ -271,12 +279,11 @@ def _engine_arguments(
         ("spec.engine.args", spec.engine),
     )
     lists = {field: engine.args or () for field, engine in engines if engine is not None}
-    foreign = spec.engine is not None and spec.engine.image is not None
     fields = engine_arguments.Fields(
         gpu_count=gpus, context_length=_context_length(spec, entry), max_tokens=spec.max_tokens
     )
     try:
-        return engine_arguments.decide(lists, fields, vllm_version=None if foreign else vllm_version)
+        return engine_arguments.decide(lists, fields, vllm_version=vllm_version)
     except engine_arguments.RefusedError as error:
         raise RefusedError(conditions.INVALID_ENGINE_ARGUMENT, str(error)) from error
 

@@ -64,21 +64,23 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_fetch_flags(fetching: argparse.ArgumentParser) -> None:
-    uris = "hf://org/name[@revision], pvc://claim/path or file:///path"
+    uris = "hf://, s3://, gs://, oci://, https://, pvc:// or file:///"
     fetching.add_argument(contract.URI_FLAG, required=True, help=uris)
     fetching.add_argument(contract.SOURCE_ROOT_FLAG, type=Path, default=Path(contract.SOURCE_ROOT))
     fetching.add_argument(contract.DIGEST_FLAG, type=_digest, help="sha256:..., demanded of the model's files")
     fetching.add_argument(contract.CACHE_LIMIT_FLAG, type=_positive, help=f"bytes that {contract.CACHE_ROOT} may hold")
     into = f"of encrypted weights, with a key of {contract.DECRYPTION_KEY_DIRECTORY}, into {contract.DECRYPTED_ROOT}"
     fetching.add_argument(contract.DECRYPT_FLAG, action="store_true", help=into)
+    fetching.add_argument(contract.MEMORY_LIMIT_FLAG, type=_positive, help="bytes that the weights must fit into")
     _add_termination_log_flag(fetching)
     hidden: dict[str, Any] = {"help": argparse.SUPPRESS}
-    unset = fetch.HubOptions()
+    unset = fetch.DownloadOptions()
     fetching.add_argument("--cache-root", type=Path, default=unset.cache_root, **hidden)
     fetching.add_argument("--token-directory", type=Path, default=unset.token_directory, **hidden)
     decryption = at_rest.Decryption()
     fetching.add_argument("--decryption-key-directory", type=Path, default=decryption.key_directory, **hidden)
     fetching.add_argument("--decrypted-root", type=Path, default=decryption.root, **hidden)
+    fetching.add_argument("--credentials-directory", type=Path, default=unset.credentials_directory, **hidden)
     fetching.add_argument("--link", type=Path, default=unset.link, **hidden)
     fetching.add_argument("--probe-port", type=_positive, default=unset.metrics_port, **hidden)
     fetching.add_argument("--stall", type=float, default=unset.stall, **hidden)
@@ -145,9 +147,9 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
     engine_options = _engine_options(options, extra)
     # The kernel drops a signal that PID 1 has no handler for yet, unless it is blocked; loading takes a moment.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    from gptservice_runtime import supervisor
+    from gptservice_runtime import launch
 
-    serve_options = supervisor.ServeOptions(
+    serve_options = launch.ServeOptions(
         engine_options=engine_options,
         engine_paths=engine.EnginePaths(
             cache_root=options.cache_root,
@@ -163,7 +165,7 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
         drain_gap=options.drain_gap,
         termination_log=options.termination_log,
     )
-    return supervisor.run(serve_options, os.environ)
+    return launch.run(serve_options, os.environ)
 
 
 def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engine.EngineOptions:
@@ -192,10 +194,11 @@ def _linked(model: Path) -> Path:
 
 
 def _fetch_options(options: argparse.Namespace) -> fetch.FetchOptions:
-    hub = fetch.HubOptions(
+    download = fetch.DownloadOptions(
         cache_root=options.cache_root,
         cache_limit=options.cache_limit,
         token_directory=options.token_directory,
+        credentials_directory=options.credentials_directory,
         link=options.link,
         metrics_port=options.probe_port,
         stall=options.stall,
@@ -206,8 +209,9 @@ def _fetch_options(options: argparse.Namespace) -> fetch.FetchOptions:
         uri=options.uri,
         source_root=options.source_root,
         digest=options.digest,
+        memory_limit=options.memory_limit,
         decryption=decryption if options.decrypt else None,
-        hub=hub,
+        download=download,
     )
 
 

@@ -1,27 +1,39 @@
-"""The init container: makes sure that the model is there, and reports what it is."""
+"""The init container: makes sure that the model is there, and reports what it is.
+
+resolve -> download -> verify, and then whatever the files need before an engine can read them.
+"""
 
 import asyncio
+import importlib
 import logging
 import os
 import signal
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gptservice_runtime import contract, digest, models
+import gptservice_runtime
+from gptservice_runtime import contract, digest, memory, models
 from gptservice_runtime.weights import at_rest
 
+if TYPE_CHECKING:
+    from gptservice_runtime.transfer.source import Source
+
 _log = logging.getLogger(__name__)
-_HUB = "hf://"
+_PACKAGES = Path(gptservice_runtime.__file__).parents[2] / "packages"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HubOptions:
+class DownloadOptions:
     """What only a download needs; seconds and bytes."""
 
     cache_root: Path = Path(contract.CACHE_ROOT)
     cache_limit: int | None = None
     token_directory: Path = Path(contract.HUB_TOKEN_DIRECTORY)
+    credentials_directory: Path = Path(contract.MODEL_CREDENTIALS_DIRECTORY)
     link: Path = Path(contract.FETCHED_MODEL)
     metrics_port: int = contract.PROBE_PORT
     stall: float = 30.0
@@ -36,9 +48,11 @@ class FetchOptions:
     source_root: Path = Path(contract.SOURCE_ROOT)
     digest: str | None = None
     """Demanded of the model's files as they lie in the source: of encrypted ones, where they are encrypted."""
+    memory_limit: int | None = None
+    """Bytes that the engine may hold, where it holds the weights in memory."""
     decryption: at_rest.Decryption | None = None
     """None: the weights are not encrypted."""
-    hub: HubOptions = field(default_factory=HubOptions)
+    download: DownloadOptions = field(default_factory=DownloadOptions)
 
 
 def fetch(options: FetchOptions) -> contract.FetchResult:
@@ -46,7 +60,8 @@ def fetch(options: FetchOptions) -> contract.FetchResult:
     # PID 1 ignores a signal that it does not handle; and nothing needs tidying up, whenever it ends.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     started = time.monotonic()
-    result = _fetch_from_hub(options) if options.uri.startswith(_HUB) else _fetch_mounted(options)
+    open_source = _SOURCES.get(options.uri.partition("://")[0])
+    result = _fetch_mounted(options) if open_source is None else _download(options, open_source)
     _log.info("%s: %d bytes, revision %s, %s", result["uri"], result["bytes"], result["revision"], result["digest"])
     return {**result, "seconds": round(time.monotonic() - started, 3)}
 
@@ -65,41 +80,60 @@ def _fetch_mounted(options: FetchOptions) -> contract.FetchResult:
     model = at_rest.readable(location.path, options.decryption)
     if encrypted:
         size = models.inspect(model, model.parent)
-        _link(options.hub.link, model)
+        _link(options.download.link, model)
     return {"uri": options.uri, "revision": None, "digest": found, "bytes": size, "seconds": 0}
 
 
-def _fetch_from_hub(options: FetchOptions) -> contract.FetchResult:
+def check_image() -> None:
+    """ImportError in an image that lacks what some source needs; for whoever builds one."""
+    _look_into_packages()
+    for name in ("gcs", "hugging_face", "https", "oci", "s3"):
+        importlib.import_module(f"gptservice_runtime.sources.{name}")
+    importlib.import_module("gptservice_runtime.weights.in_memory")
+
+
+def _look_into_packages() -> None:
+    """Where the image has what vLLM does not bring; last, so that of what both have vLLM's is taken."""
+    packages = str(_PACKAGES)
+    if _PACKAGES.is_dir() and packages not in sys.path:
+        sys.path.append(packages)
+
+
+def _download(options: FetchOptions, open_source: "Callable[[FetchOptions], Source]") -> contract.FetchResult:
+    _look_into_packages()
     try:
-        from gptservice_runtime.hub import download, repository, retrying, token
+        source = open_source(options)
+        from gptservice_runtime.transfer import download, retrying
     except ImportError as error:
         raise models.ModelError(
-            contract.REASON_INVALID_IMAGE, f"the image cannot fetch from a hub ({error}): it needs huggingface_hub"
+            contract.REASON_INVALID_IMAGE,
+            f"the image cannot fetch {options.uri} ({error}): build it from the operator's own Containerfile",
         ) from error
     # The pods that share a cache share its group, not their user.
     os.umask(0o002)
-    wanted = repository.parse(options.uri)
-    patience = retrying.Patience(pause=options.hub.pause, stall=options.hub.stall)
+    # What a web server's address has behind its path may be a signature.
+    uri = options.uri.partition("?")[0]
+    place = options.download
     downloader = download.Downloader(
-        wanted,
-        download.Place(cache_root=options.hub.cache_root, limit=options.hub.cache_limit),
-        repository.HuggingFaceHub(token.read(options.hub.token_directory), patience.stall),
-        patience,
+        source,
+        download.Place(cache_root=place.cache_root, limit=place.cache_limit),
+        retrying.Patience(pause=place.pause, stall=place.stall),
+        admit=lambda files: memory.demand(uri, files, options.memory_limit),
         thorough=options.digest is not None,
     )
 
     async def run() -> download.Downloaded:
-        async with download.told(downloader.progress, options.hub.metrics_port):
+        async with download.told(downloader.progress, place.metrics_port):
             return await downloader.run()
 
     done = asyncio.run(run())
     found = digest.of_model(done.files)
-    digest.demand(options.uri, found, options.digest)
-    model = at_rest.readable(done.folder, options.decryption)
-    models.inspect(model, model)
-    _link(options.hub.link, model)
+    digest.demand(uri, found, options.digest)
+    model = at_rest.readable(done.model, options.decryption)
+    models.inspect(model, done.folder if model == done.model else model)
+    _link(place.link, model)
     size = sum(file.size for file in done.files)
-    return {"uri": options.uri, "revision": done.commit, "digest": found, "bytes": size, "seconds": 0}
+    return {"uri": uri, "revision": done.revision, "digest": found, "bytes": size, "seconds": 0}
 
 
 def _link(path: Path, target: Path) -> None:
@@ -108,3 +142,46 @@ def _link(path: Path, target: Path) -> None:
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
     fresh.replace(path)
+
+
+# Each is imported when it is asked for: their libraries take tens of megabytes, and an image may lack some.
+
+
+def _hugging_face(options: FetchOptions) -> "Source":
+    from gptservice_runtime.sources import credentials, hugging_face
+
+    token = credentials.hub_token(options.download.token_directory)
+    return hugging_face.HuggingFaceHub(hugging_face.parse(options.uri), token, options.download.stall)
+
+
+def _s3(options: FetchOptions) -> "Source":
+    from gptservice_runtime.sources import s3
+
+    return s3.S3(options.uri, options.download.credentials_directory)
+
+
+def _gcs(options: FetchOptions) -> "Source":
+    from gptservice_runtime.sources import gcs
+
+    return gcs.GoogleCloudStorage(options.uri, options.download.credentials_directory)
+
+
+def _oci(options: FetchOptions) -> "Source":
+    from gptservice_runtime.sources import oci
+
+    return oci.Registry(options.uri, options.download.credentials_directory)
+
+
+def _https(options: FetchOptions) -> "Source":
+    from gptservice_runtime.sources import https
+
+    return https.WebServer(options.uri, options.download.credentials_directory)
+
+
+_SOURCES: "dict[str, Callable[[FetchOptions], Source]]" = {
+    "hf": _hugging_face,
+    "s3": _s3,
+    "gs": _gcs,
+    "oci": _oci,
+    "https": _https,
+}

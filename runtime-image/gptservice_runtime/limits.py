@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gptservice_runtime import asgi, contract, control, engine
+from gptservice_runtime import asgi, connections, contract, control, engine
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +85,11 @@ class InFlightLimit:
         self._control = control.ControlBlock.of_supervisor()
 
     async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
-        """One request."""
+        """One request; or the server's whole life."""
+        if scope["type"] == "lifespan":
+            async with connections.kept(scope, self._control):
+                await self._app(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

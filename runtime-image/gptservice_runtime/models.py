@@ -31,13 +31,23 @@ class Location:
     root: Path
 
 
+def is_single_file(name: str) -> bool:
+    """Whether a model can be this one file."""
+    return name.endswith(_SINGLE_FILE)
+
+
+def is_weights(name: str) -> bool:
+    """Whether a file of a model holds weights, by its name."""
+    return PurePosixPath(name).suffix in {*_WEIGHTS, _SINGLE_FILE}
+
+
 def locate(uri: str, source_root: Path) -> Location:
     """Where a ``pvc://`` or ``file://`` model is mounted; ModelError for any other URI and for ``..``."""
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in {"pvc", "file"}:
         raise ModelError(
             contract.REASON_INVALID_SPEC,
-            f"cannot fetch {uri!r}: this runtime serves hf://org/name, pvc://claim/path and file:///path only",
+            f"cannot fetch {uri!r}: it serves hf://, s3://, gs://, oci://, https://, pvc:// and file:/// only",
         )
     if ".." in PurePosixPath(rest).parts or "\0" in rest:
         raise ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: '..' is not allowed in a path")

@@ -18,6 +18,10 @@ INDEX = ".index.json"
 _CONSOLIDATED = "consolidated"
 """Mistral's second copy of the weights in one piece, beside those that ``config.json`` speaks of."""
 
+_DEEPEST = 16
+_LONGEST_NAME = 200
+"""Bytes of one part of a path: file systems take 255, and a partial file has a longer name."""
+
 
 def needed(names: Iterable[str]) -> list[str]:
     """The names to take, sorted; paths are relative to the model's folder, with ``/``."""
@@ -26,6 +30,23 @@ def needed(names: Iterable[str]) -> list[str]:
     weights = [path for folder in folders for path in _weights([path for path in visible if path.parent == folder])]
     others = [path for path in visible if _is_other(path) and _is_of_these(path, weights)]
     return sorted(str(path) for path in [*weights, *others])
+
+
+def is_usable(name: str) -> bool:
+    """Whether a name that a source tells leads to one place inside the folder, and is one line of the digest."""
+    path = PurePosixPath(name)
+    inside = not path.is_absolute() and ".." not in path.parts and str(path) == name
+    return (
+        inside
+        and name != "."
+        and name.isprintable()
+        and len(path.parts) <= _DEEPEST
+        and all(map(_is_short, path.parts))
+    )
+
+
+def _is_short(part: str) -> bool:
+    return len(part.encode()) <= _LONGEST_NAME
 
 
 def _is_hidden(path: PurePosixPath) -> bool:

@@ -1,34 +1,27 @@
-"""PID 1 of the serving container: starts the engine, warms it up, drains it, and tells why it ended."""
+"""PID 1 of the serving container: warms the engine up, watches it, drains it, and tells why it ended."""
 
 import asyncio
 import contextlib
 import logging
-import os
-import secrets
 import signal
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 from gptservice_runtime import (
     cgroup,
     child,
     contract,
-    control,
     draining,
     engine,
     engine_schema,
     failures,
     keys,
     metrics,
-    models,
     probes,
     readiness,
     tls,
 )
 from gptservice_runtime.certificate_wait import until_usable
 from gptservice_runtime.failures import FailedError
+from gptservice_runtime.launch import Launched
 from gptservice_runtime.reach import NotDemandedError, Reach
 from gptservice_runtime.termination import write_failure
 from gptservice_runtime.waiting import first
@@ -45,56 +38,35 @@ LAST_OUTPUT_SECONDS = 1.5
 """For the threads that pass output on: on a busy node they may come to the last lines late."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions:
-    """Everything that `serve` was asked; times are in seconds where they do not say otherwise."""
+class Supervisor:
+    """Goes on with what was launched."""
 
-    engine_options: engine.EngineOptions
-    engine_paths: engine.EnginePaths
-    probe_port: int
-    startup_timeout: int
-    ready_latency_milliseconds: int | None
-    drain_gap: float
-    termination_log: Path
-
-
-def run(options: ServeOptions, environment: Mapping[str, str]) -> int:
-    """Serve until SIGTERM or a failure; the exit code. Needs the main thread, where SIGTERM may be blocked."""
-    with contextlib.ExitStack() as stack:
-        folder = None
-        if options.engine_options.is_mutual_tls:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gptservice-")))
-        return asyncio.run(_Supervisor(options, environment, folder).run())
-
-
-class _Supervisor:
-    def __init__(self, options: ServeOptions, environment: Mapping[str, str], own_folder: Path | None) -> None:
-        """`own_folder` is for the way in that needs no client certificate: nobody but this user may enter it."""
-        self._options = options
-        self._environment = environment
+    def __init__(self, launched: Launched) -> None:
+        self._launched = launched
+        self._options = options = launched.options
+        self._environment = launched.environment
         self._state = readiness.Readiness()
         self._stop = asyncio.Event()
         self._heartbeat = 0.0
-        self._control = control.ControlBlock.private()
-        self._oom_kills_before = cgroup.oom_kills()
+        self._control = launched.control
         self._reach = Reach(
             base_url=f"http{'s' if options.engine_options.tls else ''}://127.0.0.1:{options.engine_options.port}",
-            token=secrets.token_hex(),
-            own_socket=own_folder and own_folder / "engine.sock",
+            token=launched.token,
+            own_socket=launched.own_socket,
         )
         keys_directory = options.engine_paths.keys_directory if options.engine_options.require_api_key else None
         self._engine_metrics = metrics.EngineMetrics(self._reach, keys_directory)
         self._start_seconds: float | None = None
 
     async def run(self) -> int:
+        """Serve until SIGTERM or a failure; the exit code."""
         loop = asyncio.get_running_loop()
         for number in _STOP_SIGNALS:
             loop.add_signal_handler(number, self._on_stop_signal, number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
-        reaper = child.Reaper(loop)
         beating = asyncio.create_task(self._beat())
         try:
-            return await self._serve(reaper)
+            return await self._serve()
         except FailedError as failed:
             write_failure(self._options.termination_log, failed.failure, self._environment)
             return contract.EXIT_FAILURE
@@ -118,11 +90,13 @@ class _Supervisor:
             self._heartbeat = loop.time()
             await asyncio.sleep(_HEARTBEAT_SECONDS)
 
-    async def _serve(self, reaper: child.Reaper) -> int:
+    async def _serve(self) -> int:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        began, process = loop.time(), self._launched.process
         app = probes.application(lambda: self._state, lambda: loop.time() - self._heartbeat, self._metrics)
         async with contextlib.AsyncExitStack() as stack:
+            if process is not None:
+                stack.callback(_end, process)
             try:
                 await stack.enter_async_context(probes.serving(app, self._options.probe_port))
             except OSError as error:
@@ -130,15 +104,13 @@ class _Supervisor:
                     contract.REASON_CRASH_LOOP,
                     f"cannot serve probes on port {self._options.probe_port}: {error}",
                 ) from error
-            self._check()
-            if not await self._has_certificate(began + self._options.startup_timeout):
-                return contract.EXIT_OK
-            process = self._start(reaper)
-            try:
-                return await self._live(process, began)
-            finally:
-                process.kill_group()
-                process.drain_output(LAST_OUTPUT_SECONDS)
+            if process is None:
+                if not await self._has_certificate(began + self._options.startup_timeout):
+                    return contract.EXIT_OK
+                process = self._launched.start()
+                stack.callback(_end, process)
+            self._state = self._state.started()
+            return await self._live(process, began)
 
     async def _metrics(self) -> bytes:
         theirs = await self._engine_metrics.fetch() if self._state.engine_alive else None
@@ -164,21 +136,6 @@ class _Supervisor:
     def _on_health(self, problem: str) -> None:
         self._state = self._state.with_health(problem)
 
-    def _check(self) -> None:
-        try:
-            models.inspect(self._options.engine_options.model, models.root_of(self._options.engine_options.model))
-        except models.ModelError as error:
-            raise self._failed(error.reason, str(error)) from error
-        paths = self._options.engine_paths
-        try:
-            for folder in paths.folders:
-                folder.mkdir(parents=True, exist_ok=True)
-            self._control = control.ControlBlock.create(paths.control_file)
-        except OSError as error:
-            what = f"cannot write to {error.filename} ({error.strerror})"
-            message = f"{what}: mount a volume at {paths.cache_root} that UID {os.getuid()} may write to (fsGroup)"
-            raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
-
     async def _has_certificate(self, deadline: float) -> bool:
         """Wait for one that can be served, where TLS is asked for; False when SIGTERM came first."""
         directories = self._options.engine_options.tls
@@ -189,24 +146,6 @@ class _Supervisor:
 
     def _on_certificate(self, problem: str) -> None:
         self._state = self._state.with_certificate_problem(problem)
-
-    def _start(self, reaper: child.Reaper) -> child.Child:
-        options, paths = self._options.engine_options, self._options.engine_paths
-        argv = engine.arguments(options)
-        environment = {
-            **engine.environment(self._environment, paths, self._reach.token, options.otlp_endpoint),
-            **engine.tls_environment(options.tls, self._reach.own_socket),
-        }
-        _log.info("starting %s", engine.command_line(argv))
-        try:
-            process = child.start(argv, environment, reaper)
-        except FileNotFoundError as error:
-            message = engine.missing_message(environment.get("PATH", ""))
-            raise self._failed(contract.REASON_INVALID_IMAGE, message) from error
-        except OSError as error:
-            raise self._failed(contract.REASON_INVALID_IMAGE, f"cannot start {argv[0]}: {error.strerror}") from error
-        self._state = self._state.started()
-        return process
 
     async def _get_ready(self, process: child.Child, deadline: float) -> bool:
         """Whether the engine serves; False when SIGTERM came first."""
@@ -294,7 +233,12 @@ class _Supervisor:
 
     def _oom_kills(self) -> int:
         now = cgroup.oom_kills()
-        return 0 if now is None or self._oom_kills_before is None else now - self._oom_kills_before
+        return 0 if now is None or self._launched.oom_kills is None else now - self._launched.oom_kills
 
     def _failed(self, reason: contract.TerminationReason, message: str) -> FailedError:
         return FailedError({"reason": reason, "message": message, "phase": self._state.phase})
+
+
+def _end(process: child.Child) -> None:
+    process.kill_group()
+    process.drain_output(LAST_OUTPUT_SECONDS)

@@ -11,7 +11,7 @@ import aiohttp
 
 from gptservice_runtime.reach import NotDemandedError, Reach
 
-_POLL_SECONDS = 0.25
+_POLL_SECONDS = 0.1
 _MEASURE_SECONDS = 2.0
 """Between two measurements of the latency."""
 _LIST_TIMEOUT_SECONDS = 5

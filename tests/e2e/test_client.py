@@ -1,90 +1,20 @@
 """The client against a small server that answers as an endpoint does."""
 
 import base64
-import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from e2e import client
-from e2e.kubectl import Kubectl, Object
-from e2e.reach import Route
-
-PIECES = ["The capital of France", " is", " Paris."]
-
-
-class StoredObjects(Kubectl):
-    """A kubectl whose cluster is a dict."""
-
-    objects: dict[tuple[str, str], Object]
-
-    def get(self, kind: str, name: str = "", *, namespace: str = "", selector: str = "") -> Object:
-        return self.objects[kind, name]
-
-
-def cluster_with(service: Object, **secrets: str) -> Kubectl:
-    stored = StoredObjects(Path("kubectl"), Path("kubeconfig"))
-    data = {name: {"data": {"keys": base64.b64encode(keys.encode()).decode()}} for name, keys in secrets.items()}
-    objects = {("gptservice", "demo"): service} | {("secret", name): secret for name, secret in data.items()}
-    object.__setattr__(stored, "objects", objects)
-    return stored
-
-
-def a_service(**status: Any) -> Object:
-    return {"metadata": {"name": "demo"}, "status": status}
-
-
-class Endpoint:
-    """A server on this machine, the Service that leads to it, and what was asked of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[web.Request, Any]] = []
-        self.events: list[str] = []
-        self.status = 200
-        self.url = ""
-        self.k8s_service = ""
-
-    @contextmanager
-    def route(self, namespace: str, name: str, *, port: int | None = None) -> Iterator[Route]:
-        self.k8s_service = f"{namespace}/{name}"
-        yield Route(self.url)
-
-    async def chat(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append((request, await request.json()))
-        if self.status != 200:
-            return web.json_response({"error": {"message": "busy"}}, status=self.status, headers={"Retry-After": "1"})
-        if not self.asked[-1][1].get("stream"):
-            choice = {"message": {"content": "".join(PIECES)}, "finish_reason": "stop"}
-            return web.json_response({"choices": [choice], "usage": {"completion_tokens": 8}})
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        for event in self.events:
-            await response.write(f"data: {event}\n\n".encode())
-        return response
+from tests.e2e.endpoint import PIECES, Endpoint, a_service, cluster_with, delta, serving
 
 
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
-    served = Endpoint()
-    application = web.Application()
-    application.router.add_post("/v1/chat/completions", served.chat)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0]
-    served.url = f"http://{host}:{port}"
-    yield served
-    await runner.cleanup()
-
-
-def delta(text: str, finish_reason: str | None = None) -> str:
-    return json.dumps({"choices": [{"delta": {"content": text}, "finish_reason": finish_reason}]})
+    async with serving() as served:
+        yield served
 
 
 async def test_a_streamed_answer_is_put_together(endpoint: Endpoint) -> None:

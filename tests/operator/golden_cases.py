@@ -176,6 +176,15 @@ CASES: dict[str, Case] = {
             "resources": {"limits": {"memory": "160Gi"}},
         }
     ),
+    "object-store": Case(
+        {
+            "modelRef": "m",
+            "modelCredentialsSecretRef": {"name": "own"},
+            "gpu": {"count": 0},
+            "resources": {"limits": {"memory": "8Gi"}},
+        },
+        models=(builders.gpt_model("m", uri="s3://bucket/m", modelCredentialsSecretRef={"name": "entry-s"}),),
+    ),
     "autoscaled": Case(
         {
             "model": "pvc://models/m",

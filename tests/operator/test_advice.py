@@ -1,15 +1,13 @@
 """What is accepted and has no effect is said, and nothing else."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 
-from gptservice_operator import advice, render
-from gptservice_operator.api import schema
+from gptservice_operator import advice
 from tests.operator import builders
 from tests.operator.api.manifests import GOOD
-from tests.operator.builders import Body, resolved
+from tests.operator.builders import Body
 
 
 def warnings(**spec: Any) -> list[str]:
@@ -18,31 +16,6 @@ def warnings(**spec: Any) -> list[str]:
 
 def test_a_plain_service_has_none() -> None:
     assert warnings(replicas=3, maxTokens=5, gpu={"count": 1}, rollout={"maxSurge": 1}, podLabels={"a": "b"}) == []
-
-
-EXAMPLES: dict[str, Body] = {
-    "modelCredentialsSecretRef": {"modelCredentialsSecretRef": {"name": "s"}},
-}
-
-
-@pytest.mark.parametrize("path", advice.NO_EFFECT)
-def test_each_field_without_effect_is_named(path: str) -> None:
-    assert warnings(**EXAMPLES[path]) == [f"spec.{path} has no effect in this version"]
-
-
-@pytest.mark.parametrize("path", advice.NO_EFFECT)
-def test_the_table_names_fields_that_there_are(path: str) -> None:
-    part = schema.spec_schemas()["GPTService"]
-    for name in path.split("."):
-        part = part["properties"][name]
-
-
-def test_a_field_without_effect_does_not_change_what_is_rendered() -> None:
-    """But the name of the revision, which will differ once they have one."""
-    plain = resolved({"model": "pvc://models/m"})
-    for path, spec in EXAMPLES.items():
-        changed = dataclasses.replace(resolved({"model": "pvc://models/m", **spec}), origin=plain.origin)
-        assert render.render(changed) == render.render(plain), path
 
 
 @pytest.mark.parametrize(

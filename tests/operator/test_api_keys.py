@@ -76,7 +76,7 @@ class TestOnce:
         assert volume(world) == auth.get("apiKeys", {}).get("secretRef", {}).get("name")
 
     async def test_nothing_is_made_for_a_service_that_is_refused(self) -> None:
-        world = await settled({"model": "s3://bucket/name"})
+        world = await settled({"model": "https://host/folder"})
         assert posted(world) == []
 
     async def test_or_that_is_gone(self) -> None:

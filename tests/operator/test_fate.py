@@ -222,6 +222,27 @@ class TestSwitch:
     def test_after_it_an_old_pod_is_taken_away(self) -> None:
         assert judged(served(), unplaced(60)) == Fate(marks=Marks(switched=at(0)), again=60)
 
+    def test_a_pod_on_its_way_out_is_waited_for_and_a_surge_wait_after_it(self) -> None:
+        """What it holds may be what the new one lacks; the one that serves need not go."""
+        gone_by = at(-40)
+        leaving = pod("leaving", OLD, deletionTimestamp=gone_by)
+        waits = judged(served(), leaving, unplaced(500))
+        assert waits == Fate(marks=Marks(freeing=gone_by), again=100)
+        assert judged(served(), unplaced(500), marks=Marks(freeing=at(20))) == Fate(
+            marks=Marks(freeing=at(20)), again=40
+        )
+        assert judged(served(), unplaced(500), marks=Marks(freeing=at(60))).marks.switched == at(0)
+
+    def test_a_pod_on_its_way_out_that_never_had_a_node_holds_nothing(self) -> None:
+        leaving = unplaced(60, name="leaving")
+        leaving["metadata"]["deletionTimestamp"] = at(-40)
+        assert judged(served(), leaving, unplaced(60)).marks.switched == at(0)
+
+    def test_what_is_remembered_of_it_goes_with_the_rollout(self) -> None:
+        done = deployment()
+        done["status"] |= {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+        assert judged(served("new", NEW), marks=Marks(freeing=at(9)), deployment=done).marks == Marks()
+
     @pytest.mark.parametrize(
         "changes",
         [

@@ -60,4 +60,4 @@ def test_pods_that_serve_different_commits_are_warned_of() -> None:
     key = seen.resolved.origin.key  # type: ignore[union-attr]
     pods = [fetching("c1", key), fetching("c2", key), fetching("c3", OLD_KEY)]
     computed = status.compute(facts({"model": "hf://org/name"}, pods=pods), "2026-01-05T12:00:00Z")
-    assert "different commits of the model (c1, c2)" in message(computed, "Accepted")
+    assert "different revisions of the model (c1, c2)" in message(computed, "Accepted")

@@ -190,7 +190,7 @@ class TestSteadyState:
             pytest.param({"model": "pvc://m/x", "resources": {"limits": {"cpu": "1000m"}}}, id="1000m"),
             pytest.param({"model": "pvc://m/x", "scheduling": {"nodeSelector": {}, "tolerations": []}}, id="empties"),
             pytest.param({"model": "pvc://m/x", "replicas": 0}, id="stopped"),
-            pytest.param({"model": "s3://bucket/name"}, id="refused"),
+            pytest.param({"model": "https://host/folder"}, id="refused"),
         ],
     )
     async def test_whatever_the_spec_says(self, spec: Body) -> None:
@@ -237,7 +237,7 @@ class TestEdits:
         ("fields", "reason"),
         [
             pytest.param({"replicas": -1}, "InvalidSpec", id="a negative count"),
-            pytest.param({"model": "s3://bucket/key"}, "InvalidSpec", id="a scheme that is not served"),
+            pytest.param({"model": "https://host/folder"}, "InvalidSpec", id="a folder of a web server"),
             pytest.param({"model": "unheard-of"}, "UnknownModel", id="a model that nobody knows"),
             pytest.param({"engine": {"args": ["--port=1"]}}, "InvalidEngineArgument", id="a reserved argument"),
             pytest.param({"engine": {"args": ["--dtipe=auto"]}}, "InvalidEngineArgument", id="a wrong argument"),

@@ -186,7 +186,7 @@ async def running(spec: Body) -> World:
 
 
 REFUSED: list[Any] = [
-    pytest.param({"model": "s3://bucket/m"}, id="by the operator"),
+    pytest.param({"model": "https://host/folder"}, id="by the operator"),
     pytest.param({"model": "missing"}, id="for want of a model"),
     pytest.param({"model": 5}, id="as it cannot be read"),
 ]

@@ -27,6 +27,10 @@ class TestModel:
             pytest.param("pvc://models/", "/models/source", "models", id="the whole claim, with a slash"),
             pytest.param("file:///opt/model", "/opt/model", None, id="a folder of the image"),
             pytest.param("hf://org/name@main", "/tmp/model", None, id="a hub's"),
+            pytest.param("s3://bucket/key", "/tmp/model", None, id="an object store's"),
+            pytest.param("gs://bucket/k", "/tmp/model", None, id="Google's"),
+            pytest.param("oci://r/i", "/tmp/model", None, id="a registry's"),
+            pytest.param("https://host/x.tar.gz?a=b", "/tmp/model", None, id="a web server's"),
         ],
     )
     def test_where_it_is_in_the_pod(self, uri: str, path: str, claim: str | None) -> None:
@@ -46,16 +50,16 @@ class TestModel:
         assert "Apply a GPTModel of that name" in refused.message
         assert not refused.reason.failing, "it starts by itself once the entry exists"
 
-    @pytest.mark.parametrize("uri", ["s3://bucket/key", "gs://bucket/k", "oci://r/i", "https://host/x"])
-    def test_a_scheme_that_is_not_served_yet_is_refused_by_name(self, uri: str) -> None:
+    @pytest.mark.parametrize("uri", ["https://host/x", "https://host/x/?f=.tar", "https://host/model.zip"])
+    def test_a_web_server_s_folder_is_refused(self, uri: str) -> None:
         refused = refusal({"model": uri})
         assert refused.reason is conditions.INVALID_SPEC
         assert refused.message.startswith("spec.model: ")
         assert uri in refused.message
-        assert "hf://, pvc://, file://" in refused.message
+        assert "a web server lists no folders" in refused.message
 
     def test_an_entry_that_cannot_be_served_is_named(self) -> None:
-        refused = refusal({"modelRef": "m"}, gpt_model("m", uri="s3://bucket/key"))
+        refused = refusal({"modelRef": "m"}, gpt_model("m", uri="https://host/x"))
         assert refused.message.startswith("GPTModel m: spec.uri: ")
 
     def test_an_entry_that_is_not_valid_is_named_with_its_field(self) -> None:

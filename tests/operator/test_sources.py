@@ -1,4 +1,4 @@
-"""A hub's model in the pod: what is fetched, with what, and to where."""
+"""A downloaded model in the pod: what is fetched, with what, and to where."""
 
 from typing import Any
 
@@ -7,9 +7,10 @@ import pytest
 from gptservice_operator.render import pod
 from gptservice_runtime import contract
 from tests.operator import builders
-from tests.operator.builders import Body, gpt_model, resolved
+from tests.operator.builders import Body, gpt_model, refusal, resolved
 
 URI = "hf://org/name"
+STORES = ("s3://bucket/m", "gs://bucket/m", "oci://registry.example.com/m:v1", "https://example.com/m.tar")
 DIGEST = "sha256:" + "1" * 64
 
 
@@ -110,7 +111,7 @@ def test_where_the_hub_is(uri: str, endpoint: str, env: list[str]) -> None:
     assert [variable["value"] for variable in named(found, contract.HUB_ENDPOINT_ENV)] == env
 
 
-@pytest.mark.parametrize("uri", [URI, "pvc://m/x", "file:///m"])
+@pytest.mark.parametrize("uri", [URI, *STORES, "pvc://m/x", "file:///m"])
 @pytest.mark.parametrize(
     ("own", "catalogue", "demanded"),
     [(None, None, None), (DIGEST, "sha256:" + "2" * 64, DIGEST), (None, DIGEST, DIGEST)],
@@ -119,3 +120,83 @@ def test_a_digest_is_demanded(uri: str, own: str | None, catalogue: str | None, 
     entry = gpt_model("m", uri=uri, **({"digest": catalogue} if catalogue else {}))
     args = fetch({"modelRef": "m", **({"modelDigest": own} if own else {})}, entry)["args"]
     assert (args[args.index("--digest") + 1] if "--digest" in args else None) == demanded
+
+
+@pytest.mark.parametrize("uri", STORES)
+@pytest.mark.parametrize(
+    ("own", "catalogue", "name"),
+    [(None, None, None), ({"name": "own"}, {"name": "other"}, "own"), (None, {"name": "other"}, "other")],
+)
+def test_credentials_reach_the_init_container_alone(
+    uri: str, own: Body | None, catalogue: Body | None, name: str | None
+) -> None:
+    entry = gpt_model("m", uri=uri, **({"modelCredentialsSecretRef": catalogue} if catalogue else {}))
+    spec = template({"modelRef": "m", **({"modelCredentialsSecretRef": own} if own else {})}, entry)
+    volumes = [volume["secret"] for volume in named(spec["volumes"], "model-credentials")]
+    assert volumes == ([{"secretName": name, "defaultMode": 0o440}] if name else [])
+    mounts = named(spec["initContainers"][0]["volumeMounts"], "model-credentials")
+    where = {"mountPath": contract.MODEL_CREDENTIALS_DIRECTORY, "readOnly": True}
+    assert mounts == ([{"name": "model-credentials", **where}] if name else [])
+    assert not named(spec["containers"][0]["volumeMounts"], "model-credentials")
+    assert name is None or name not in str(spec["initContainers"][0]["args"] + spec["initContainers"][0]["env"])
+
+
+@pytest.mark.parametrize("uri", STORES)
+def test_a_store_s_model_has_the_cache_of_a_hub_s(uri: str) -> None:
+    of_hub, of_store = (template({"model": each}, runtime_cache_size="6Gi") for each in (URI, uri))
+    of_store["initContainers"][0]["args"][2] = URI
+    of_store["containers"][0]["args"] = of_hub["containers"][0]["args"]
+    assert of_store == of_hub
+
+
+@pytest.mark.parametrize(
+    ("spec", "catalogue", "where"),
+    [
+        pytest.param({"model": URI, "modelCredentialsSecretRef": {"name": "s"}}, None, "spec.model", id="a hub"),
+        pytest.param({"model": "pvc://m/x", "modelCredentialsSecretRef": {"name": "s"}}, None, "spec.model", id="pvc"),
+        pytest.param({"model": "file:///m", "modelCredentialsSecretRef": {"name": "s"}}, None, "spec.model", id="file"),
+        pytest.param({"model": STORES[0], "huggingFaceTokenSecretRef": {"name": "s"}}, None, "spec.hugg", id="s3"),
+        pytest.param({"model": STORES[2], "huggingFaceTokenSecretRef": {"name": "s"}}, None, "spec.hugg", id="oci"),
+        pytest.param(
+            {"modelRef": "m"},
+            {"uri": URI, "modelCredentialsSecretRef": {"name": "s"}},
+            "GPTModel m: spec.modelCredentialsSecretRef: ",
+            id="an entry of a hub",
+        ),
+        pytest.param(
+            {"modelRef": "m"},
+            {"uri": STORES[1], "tokenSecretRef": {"name": "s"}},
+            "GPTModel m: spec.tokenSecretRef: ",
+            id="an entry of a store",
+        ),
+    ],
+)
+def test_a_secret_that_can_open_no_such_model_is_refused(spec: Body, catalogue: Body | None, where: str) -> None:
+    refused = refusal(spec, *([gpt_model("m", **catalogue)] if catalogue else []))
+    assert refused.reason.name == "InvalidSpec"
+    assert refused.message.startswith(where)
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit"),
+    [
+        pytest.param({"gpu": {"count": 0}, "resources": {"limits": {"memory": "3Gi"}}}, str(3 << 30), id="CPU"),
+        pytest.param({"gpu": {"count": 1}, "resources": {"limits": {"memory": "3Gi"}}}, None, id="a GPU's memory"),
+    ],
+)
+@pytest.mark.parametrize("uri", [URI, *STORES])
+def test_the_memory_that_weights_must_fit_into(uri: str, spec: Body, limit: str | None) -> None:
+    args = fetch({"model": uri, **spec})["args"]
+    assert (args[args.index("--memory-limit") + 1] if "--memory-limit" in args else None) == limit
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://bucket/m.gguf", "gs://bucket/m.gguf", "https://host/m.gguf?x=1", "pvc://m/m.gguf", "file:///m.gguf"]
+)
+def test_a_gguf_file_is_for_engines_that_read_it(uri: str) -> None:
+    refused = refusal({"model": uri})
+    assert refused.reason.name == "InvalidSpec"
+    assert refused.message.startswith("spec.model: ")
+    assert "convert it to safetensors" in refused.message
+    assert resolved({"model": uri, "engine": {"image": "registry.example.com/with-gguf:1"}}).source.uri == uri
+    assert builders.resolved({"model": uri}, settings=builders.config(runtime_vllm_version="0.99.0")).source.uri == uri

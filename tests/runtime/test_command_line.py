@@ -51,7 +51,7 @@ def test_a_mounted_model_is_verified_where_a_digest_is_demanded(claim: Path, log
     [
         pytest.param(["--uri", "pvc://models/other"], 1, "ModelNotFound", id="no such model"),
         pytest.param(["--uri", "pvc://models/../x"], 1, "InvalidSpec", id="parent"),
-        pytest.param(["--uri", "s3://bucket/x"], 1, "InvalidSpec", id="a source of a later version"),
+        pytest.param(["--uri", "ftp://host/x"], 1, "InvalidSpec", id="a source of a later version"),
         pytest.param(["--uri", "hf://org/../name"], 1, "InvalidSpec", id="parent in a repository"),
         pytest.param(["--uri", "pvc://models/smollm2", "--digest", OTHER], 1, "ChecksumMismatch", id="digest"),
         pytest.param(["--uri", "pvc://models/smollm2", "--digest", "sha256:0"], 2, "InvalidImage", id="no digest"),

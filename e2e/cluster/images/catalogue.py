@@ -30,7 +30,9 @@ RECIPES: Mapping[str, Recipe] = {
         (*_PROJECT, "README.md", "operator/gptservice_operator", "runtime-image/gptservice_runtime"),
         _FROM_BASE,
     ),
-    "runtime-cpu": Recipe("runtime-image/Containerfile.cpu", _RUNTIME, {"BASE": "vllm-cpu", "UV_IMAGE": "uv"}),
+    "runtime-cpu": Recipe(
+        "runtime-image/Containerfile.cpu", (*_PROJECT, *_RUNTIME), {"BASE": "vllm-cpu", "UV_IMAGE": "uv"}
+    ),
     "standin": Recipe(
         "e2e/standin/Containerfile",
         (*_PROJECT, *_RUNTIME, "e2e/standin/bin", "e2e/standin/standin_engine"),

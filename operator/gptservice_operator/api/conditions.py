@@ -87,16 +87,17 @@ ROLLED_BACK = Reason(
 VOLUME_NOT_READY = Reason("VolumeNotReady", "Create or mend the claim that is named; the pod goes on by itself")
 IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pull secrets", True)
 INVALID_IMAGE = Reason("InvalidImage", "Use a runtime image derived from ours: it lacks gptservice-runtime", True)
-MODEL_NOT_FOUND = Reason("ModelNotFound", "Check the model's uri and that the volume or hub holds it", True)
+MODEL_NOT_FOUND = Reason("ModelNotFound", "Check the model's uri, and that it is there", True)
 MODEL_ACCESS_DENIED = Reason("ModelAccessDenied", "Check the credentials and the files' permissions", True)
 CHECKSUM_MISMATCH = Reason(
     "ChecksumMismatch", "Fetch the model's files again, or correct the digest or the key they are encrypted for", True
 )
 DISK_FULL = Reason("DiskFull", "Set spec.cache.size to what the message says the model needs, and more", True)
 HUB_THROTTLED = Reason("HubThrottled", "It is tried again; with a token (huggingFaceTokenSecretRef) hubs allow more")
-MODEL_DOWNLOAD_FAILED = Reason("ModelDownloadFailed", "It is tried again; check that the pods can reach the hub")
+MODEL_DOWNLOAD_FAILED = Reason("ModelDownloadFailed", "It is tried again; check that pods can reach the model's source")
 MODEL_DOWNLOAD_STALLED = Reason(
-    "ModelDownloadStalled", "It is tried again, from where it was; check the network between the pods and the hub"
+    "ModelDownloadStalled",
+    "It is tried again, from where it was; check the network to the model's source",
 )
 AUTOSCALING_INACTIVE = Reason(
     "AutoscalingInactive", "Install or mend what serves the metric; until then the number of replicas stays as it is"

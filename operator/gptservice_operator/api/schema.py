@@ -51,16 +51,3 @@ def lacking(ours: Schema, live: Schema, path: str = "") -> Iterator[str]:
             yield from lacking(inner, known, below)
     if "items" in ours:
         yield from lacking(ours["items"], live.get("items", {}), f"{path}[]")
-
-
-def has(value: Any, path: str) -> bool:
-    """Return whether an object sets the field at a path in the notation of :func:`lacking`, without the root."""
-    head, _, rest = path.partition(".")
-    name, is_list = head.removesuffix("[]"), head.endswith("[]")
-    inner: Any = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-    if inner is None or not rest:
-        return inner is not None
-    if is_list:
-        items: list[Any] = inner if isinstance(inner, list) else []  # pyright: ignore[reportUnknownVariableType]
-        return any(has(item, rest) for item in items)
-    return has(inner, rest)

@@ -79,8 +79,9 @@ class GPTServiceSpec(ApiModel):
     rules: ClassVar[tuple[Rule, ...]] = _SPEC_RULES
 
     model: ModelName | None = None
-    """The model: a name of the catalogue (GPTModel), or a uri: hf://org/name[@revision], pvc://claim/path, or
-    file:///path in the image."""
+    """The model: a name of the catalogue (GPTModel), or a uri: hf://org/name[@revision], s3://bucket/path,
+    gs://bucket/path, oci://registry/repository[:tag], https://host/path, pvc://claim/path, or file:///path in the
+    image."""
     model_ref: Name | None = None
     """Name of a GPTModel of the catalogue."""
     served_model_names: ServedNames | None = None
@@ -112,7 +113,7 @@ class GPTServiceSpec(ApiModel):
     hugging_face_token_secret_ref: SecretKeyRef | None = None
     """Secret with the token for the hub of an hf:// model."""
     model_credentials_secret_ref: SecretRef | None = None
-    """Secret with the credentials for the model's object store or registry."""
+    """Secret with what opens the model's object store, registry or web server; the pods' own identity if absent."""
     decryption_key_secret_ref: SecretKeyRef | None = None
     """Secret with the key of encrypted weights (model-weights-v1), which are decrypted into memory; weights that are
     not encrypted are refused then."""
@@ -168,14 +169,18 @@ class GPTModelSpec(ApiModel):
     )
 
     uri: ModelUri
-    """Where the model is: hf://org/name[@revision], pvc://claim/path in the service's namespace, or file:///path in
-    the image."""
+    """Where the model is: hf://org/name[@revision], s3://bucket/path, gs://bucket/path,
+    oci://registry/repository[:tag], https://host/path, pvc://claim/path in the service's namespace, or file:///path
+    in the image."""
     served_model_names: ServedNames | None = None
     """What clients put into "model", unless the service says so itself."""
     digest: Digest | None = None
     """Digest that the model's files must have, as sha256:… ."""
     token_secret_ref: SecretKeyRef | None = None
     """Secret with the hub's token, in the namespace of the service that uses the model."""
+    model_credentials_secret_ref: SecretRef | None = None
+    """Secret with what opens the model's object store, registry or web server, in the namespace of the service that
+    uses the model."""
     context_length: ContextLength | None = None
     """Most tokens of prompt and answer together."""
     gpu: Gpu | None = None

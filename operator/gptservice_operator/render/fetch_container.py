@@ -1,4 +1,4 @@
-"""The init container that fetches the model, and the volume with the hub's token."""
+"""The init container that fetches the model, and the volume with what opens it."""
 
 from typing import Any
 
@@ -6,10 +6,11 @@ from gptservice_runtime import contract
 
 from . import decryption
 from .container_args import unexpanded
-from .resolved import Resolved
+from .resolved import Download, Resolved
 
 FETCH_CONTAINER = "fetch"
 TOKEN_VOLUME = "hub-token"  # noqa: S105 - a volume's name
+CREDENTIALS_VOLUME = "model-credentials"
 
 
 def render_fetch_container(resolved: Resolved, security: dict[str, Any], env: list[dict[str, Any]]) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def render_fetch_container(resolved: Resolved, security: dict[str, Any], env: li
         "securityContext": security,
         "volumeMounts": [
             *source_mount(resolved),
-            *_hub_mounts(resolved),
+            *_download_mounts(resolved),
             *decryption.fetch_mounts(resolved),
             {"name": "tmp", "mountPath": contract.TEMPORARY_ROOT},
         ],
@@ -47,11 +48,15 @@ def source_volumes(resolved: Resolved) -> list[dict[str, Any]]:
     if resolved.source.claim is not None:
         claim = {"claimName": resolved.source.claim, "readOnly": True}
         volumes.append({"name": "source", "persistentVolumeClaim": claim})
-    if resolved.source.hub is not None and (token := resolved.source.hub.token) is not None:
+    download = resolved.source.download or Download()
+    if (token := download.hub_token) is not None:
         # A named key alone; without one the runtime demands that there is one only.
         items = {"items": [{"key": token.key, "path": token.key}]} if token.key is not None else {}
         secret = {"secretName": token.name, "defaultMode": 0o440, **items}
         volumes.append({"name": TOKEN_VOLUME, "secret": secret})
+    if (credentials := download.credentials) is not None:
+        secret = {"secretName": credentials.name, "defaultMode": 0o440}
+        volumes.append({"name": CREDENTIALS_VOLUME, "secret": secret})
     return volumes
 
 
@@ -60,21 +65,35 @@ def _args(resolved: Resolved) -> list[str]:
     args += [contract.SOURCE_ROOT_FLAG, contract.SOURCE_ROOT]
     if resolved.source.digest is not None:
         args += [contract.DIGEST_FLAG, resolved.source.digest]
-    if resolved.source.hub is not None and resolved.companions.cache_claim_name is None:
+    return [*args, *_download_args(resolved), *decryption.args(resolved)]
+
+
+def _download_args(resolved: Resolved) -> list[str]:
+    args: list[str] = []
+    if resolved.source.download is None:
+        return args
+    if resolved.companions.cache_claim_name is None:
         args += [contract.CACHE_LIMIT_FLAG, str(resolved.cache_bytes)]
-    return [*args, *decryption.args(resolved)]
+    # Without a GPU the engine holds the weights in the container's memory: what cannot fit is not downloaded first.
+    if resolved.gpu.count == 0 and (memory := resolved.memory_bytes):
+        args += [contract.MEMORY_LIMIT_FLAG, str(memory)]
+    return args
 
 
 def _endpoint(resolved: Resolved) -> list[dict[str, Any]]:
-    if resolved.source.hub is None or not resolved.source.hub.endpoint:
+    if resolved.source.download is None or not resolved.source.download.hub_endpoint:
         return []
-    return [{"name": contract.HUB_ENDPOINT_ENV, "value": resolved.source.hub.endpoint}]
+    return [{"name": contract.HUB_ENDPOINT_ENV, "value": resolved.source.download.hub_endpoint}]
 
 
-def _hub_mounts(resolved: Resolved) -> list[dict[str, Any]]:
-    if resolved.source.hub is None:
+def _download_mounts(resolved: Resolved) -> list[dict[str, Any]]:
+    download = resolved.source.download
+    if download is None:
         return []
-    cache = {"name": "cache", "mountPath": contract.CACHE_ROOT}
-    if resolved.source.hub.token is None:
-        return [cache]
-    return [cache, {"name": TOKEN_VOLUME, "mountPath": contract.HUB_TOKEN_DIRECTORY, "readOnly": True}]
+    mounts: list[dict[str, Any]] = [{"name": "cache", "mountPath": contract.CACHE_ROOT}]
+    if download.hub_token is not None:
+        mounts.append({"name": TOKEN_VOLUME, "mountPath": contract.HUB_TOKEN_DIRECTORY, "readOnly": True})
+    if download.credentials is not None:
+        where = contract.MODEL_CREDENTIALS_DIRECTORY
+        mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": where, "readOnly": True})
+    return mounts

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gptservice_operator import names
-from gptservice_operator.api.access import SecretKeyRef
+from gptservice_operator.api.access import SecretKeyRef, SecretRef
 from gptservice_operator.api.autoscaling import Autoscaling
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.engine import EnvVar
@@ -20,12 +20,16 @@ class Refusal:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hub:
-    """How a model's hub is reached; an empty endpoint is Hugging Face's own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """How the pods reach a model that they download."""
 
-    endpoint: str
-    token: SecretKeyRef | None
+    hub_endpoint: str = ""
+    """Of an ``hf://`` model; empty is Hugging Face's own."""
+    hub_token: SecretKeyRef | None = None
+    """Of an ``hf://`` model."""
+    credentials: SecretRef | None = None
+    """Of any other; without them the pods' own identity has to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class Source:
     claim: str | None = None
     digest: str | None = None
     """Demanded of its files."""
-    hub: Hub | None = None
-    """None unless it is downloaded."""
+    download: Download | None = None
+    """None for a model that is mounted, or in the image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,11 @@ class Resolved:
     def cache_bytes(self) -> int:
         """``cache_size`` as a number."""
         return int(quantity(self.cache_size) or 0)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The pods' limit of memory as a number."""
+        return int(quantity(self.limits.get("memory", "")) or 0)
 
     @property
     def endpoint(self) -> str:

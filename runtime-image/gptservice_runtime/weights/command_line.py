@@ -9,7 +9,7 @@ from types import FrameType
 from typing import NoReturn
 
 from gptservice_runtime import contract
-from gptservice_runtime.hub.progress import size
+from gptservice_runtime.units import size
 from gptservice_runtime.weights import decrypting, encrypting, keys, seal
 from gptservice_runtime.weights.errors import WeightsError
 from gptservice_runtime.weights.seal import Seal

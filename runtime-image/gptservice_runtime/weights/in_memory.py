@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gptservice_runtime import contract, models, selection
-from gptservice_runtime.hub.progress import size
+from gptservice_runtime.units import size
 from gptservice_runtime.weights import decrypting, keys, mounts
 from gptservice_runtime.weights.errors import RefusedError, UnusableKeyError, WeightsError
 

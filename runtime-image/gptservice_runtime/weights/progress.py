@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from gptservice_runtime.hub.progress import size
+from gptservice_runtime.units import size
 
 _log = logging.getLogger(__name__)
 _LOG_SECONDS = 10.0

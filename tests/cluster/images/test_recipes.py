@@ -35,7 +35,7 @@ def all_keys() -> dict[str, str]:
     [
         pytest.param(OPERATOR_FILE, {"operator"}, id="operator code"),
         pytest.param(RUNTIME_FILE, {"operator", "runtime-cpu", "standin"}, id="runtime code"),
-        pytest.param("uv.lock", {"operator", "standin"}, id="the lock, elsewhere than vLLM"),
+        pytest.param("uv.lock", {"operator", "runtime-cpu", "standin"}, id="the lock, elsewhere than vLLM"),
         pytest.param("e2e/standin/Containerfile", {"standin"}, id="a Containerfile"),
     ],
 )

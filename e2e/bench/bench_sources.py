@@ -1,0 +1,156 @@
+"""What a download costs: `gptservice-runtime fetch` from each kind of server, beside `cp` and a plain GET.
+
+Server, client and disk are this machine's, so that figures are of the code and not of a network. A fetch includes the
+libraries' import, the digests of all that comes, and fsync; `cp` and the GET have none of that.
+"""
+
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import paths, pki
+from e2e.sources import gcs, programs, registry, s3, web
+
+MEBIBYTE = 1 << 20
+SHARDS = 2
+SHARD_BYTES = 200 * MEBIBYTE
+ROUNDS = 3
+PLACE = "bench"
+PEAK = """
+import os, sys
+child = os.spawnv(os.P_NOWAIT, sys.argv[2], sys.argv[2:])
+_, status, usage = os.wait4(child, 0)
+open(sys.argv[1], "w").write(str(usage.ru_maxrss))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One source: how the runtime fetches from it, and how somebody reads the same bytes without it."""
+
+    uri: str
+    secret: Mapping[str, str]
+    plain: Callable[[], int]
+    """Reads all weights from the same server into a file; bytes."""
+
+
+def make_model(folder: Path) -> Path:
+    """Weights that cannot be compressed, in shards."""
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    for number in range(SHARDS):
+        with (folder / f"model-{number}.safetensors").open("wb") as file:
+            source = random.Random(number)
+            for _ in range(SHARD_BYTES // MEBIBYTE):
+                file.write(source.randbytes(MEBIBYTE))
+    return folder
+
+
+def plain_get(urls: list[str], target: Path) -> int:
+    """What `curl -o` does."""
+    written = 0
+    with target.open("wb") as out:
+        for url in urls:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                while piece := answer.read(MEBIBYTE):
+                    written += out.write(piece)
+    return written
+
+
+def subjects(folder: Path, model: Path, stack: ExitStack) -> dict[str, Subject]:
+    """All servers, running, with the model in each."""
+    names = [f"model-{number}.safetensors" for number in range(SHARDS)]
+    target = folder / "plain"
+    pair = pki.Authority(folder / "pki").issue("server", "localhost", hosts=["127.0.0.1"])
+    (folder / "web").mkdir()
+    subprocess.run(["tar", "-cf", folder / "web" / "model.tar", "-C", model, "."], check=True)
+    store = stack.enter_context(s3.serving(folder / "s3"))
+    google = stack.enter_context(gcs.serving(folder / "gcs", {PLACE: model}))
+    images = stack.enter_context(registry.serving(folder / "registry"))
+    files = stack.enter_context(web.serving(folder / "web", pair))
+    store.upload(model, PLACE)
+    images.push_files(model, PLACE, "v1")
+    host = images.url.removeprefix("http://")
+    client = store.client()
+    keys = [{"Bucket": s3.BUCKET, "Key": f"{PLACE}/{name}"} for name in names]
+    signed = [client.generate_presigned_url("get_object", Params=key) for key in keys]
+    media = [f"{google.url}/storage/v1/b/{gcs.BUCKET}/o/{PLACE}%2F{name}?alt=media" for name in names]
+    blobs = images.blob_urls(PLACE, "v1", names)
+    ca = (folder / "pki" / "ca.crt").read_text()
+    os.environ["SSL_CERT_FILE"] = str(folder / "pki" / "ca.crt")
+    return {
+        "s3": Subject(f"s3://{s3.BUCKET}/{PLACE}", store.credentials(store.url), lambda: plain_get(signed, target)),
+        "gs": Subject(
+            f"gs://{gcs.BUCKET}/{PLACE}", {"STORAGE_EMULATOR_HOST": google.url}, lambda: plain_get(media, target)
+        ),
+        "oci": Subject(f"oci://{host}/{PLACE}:v1", {}, lambda: plain_get(blobs, target)),
+        "https (tar)": Subject(f"{files}/model.tar", {"ca.crt": ca}, lambda: plain_get([f"{files}/model.tar"], target)),
+    }
+
+
+def fetch(subject: Subject, folder: Path) -> tuple[float, int]:
+    """Seconds by the runtime's own count, and peak memory in bytes, of one fetch into an empty cache."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "cache").mkdir(parents=True)
+    command = [sys.executable, "-m", "gptservice_runtime", "fetch", "--uri", subject.uri]
+    command += ["--cache-root", str(folder / "cache"), "--link", str(folder / "model")]
+    command += ["--termination-log", str(folder / "log"), "--probe-port", str(programs.free_port())]
+    if subject.secret:
+        (folder / "secret").mkdir()
+        for key, value in subject.secret.items():
+            (folder / "secret" / key).write_text(value)
+    command += ["--credentials-directory", str(folder / "secret")]
+    variables = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(paths.REPOSITORY / "runtime-image")}
+    # By way of a small process: a child's peak begins with what its parent held when it was forked.
+    measured = [sys.executable, "-c", PEAK, str(folder / "peak"), *command]
+    done = subprocess.run(measured, env=variables, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads((folder / "log").read_text())["seconds"], int((folder / "peak").read_text()) * 1024
+
+
+def timed(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def report(folder: Path, model: Path, measured: Mapping[str, Subject]) -> None:
+    total = SHARDS * SHARD_BYTES / MEBIBYTE
+    copies = [timed(lambda: shutil.copytree(model, folder / "copy", dirs_exist_ok=True)) for _ in range(ROUNDS)]
+    copied = total / statistics.median(copies)
+    print(f"\n{total:.0f} MiB, medians of {ROUNDS}; cp: {copied:.0f} MiB/s\n")
+    print(f"{'source':14}{'fetch MiB/s':>12}{'plain GET':>12}{'x GET':>8}{'x cp':>8}{'peak memory':>14}")
+    for name, subject in measured.items():
+        rounds = [(timed(subject.plain), *fetch(subject, folder / "pod")) for _ in range(ROUNDS)]
+        plain, fetched = (total / statistics.median(each[at] for each in rounds) for at in (0, 1))
+        memory = max(each[2] for each in rounds) / MEBIBYTE
+        print(
+            f"{name:14}{fetched:12.0f}{plain:12.0f}{fetched / plain:8.2f}{fetched / copied:8.2f}{memory:10.0f} MiB",
+            flush=True,
+        )
+    print("\ntarget: 0.7 x of cp or of the server's own client")
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="gptservice-bench-") as name, ExitStack() as stack:
+        folder = Path(name)
+        model = make_model(folder / "model")
+        report(folder, model, subjects(folder, model, stack))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""``https://host/path``: one file or one archive of any web server."""
+
+import base64
+import re
+import ssl
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from gptservice_runtime import contract, models
+from gptservice_runtime.sources import naming
+from gptservice_runtime.sources.credentials import Credentials
+from gptservice_runtime.transfer import answers, archives, digests, http
+from gptservice_runtime.transfer.digests import Digest
+from gptservice_runtime.transfer.source import Listing, Refusal, RemoteFile, Request
+
+SCHEME = "https"
+_SHA256 = re.compile(r"sha-256=:([A-Za-z0-9+/=]+):")
+
+
+class WebServer:
+    """What is at one address."""
+
+    who = "the server"
+    reference = "latest"
+    pinned: str | None = None
+
+    def __init__(self, uri: str, directory: Path) -> None:
+        """`directory`: where the Secret is mounted; models.ModelError for what cannot be used."""
+        parts = urlsplit(uri)
+        self._file = unquote(parts.path).rpartition("/")[2]
+        if parts.scheme != SCHEME or not parts.hostname or parts.username is not None:
+            raise models.ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: write https://host/path")
+        if not naming.is_whole_model(self._file):
+            raise models.ModelError(
+                contract.REASON_INVALID_SPEC,
+                f"cannot fetch {uri!r}: name one .tar, .tar.gz, .tgz or .gguf file: a web server lists no folders",
+            )
+        self._url = parts._replace(fragment="").geturl()
+        # What is behind a question mark may be a signature.
+        self.uri = parts._replace(query="", fragment="").geturl()
+        given = Credentials(directory, ("token", "username", "password"), SCHEME)
+        self._token = given.word("token")
+        self._login = given.together("username", "password")
+        if self._token is not None and self._login is not None:
+            raise given.unusable("the Secret has token, username and password: leave token or the others")
+        self._tls = given.tls()
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """With what the server's certificate is checked."""
+        return self._tls
+
+    @property
+    def shelf(self) -> str:
+        """By address."""
+        return naming.shelf(SCHEME, self.uri.removeprefix("https://"))
+
+    async def listing(self, connection: http.Http) -> Listing:
+        """The one file, as the answer to a HEAD describes it."""
+        answer = await connection.read(Request(url=self._url, headers=self._headers), self.uri, "HEAD")
+        if answer.status != 200:
+            raise self.fault(Refusal(status=answer.status, headers=answer.headers), self.uri)
+        size = answer.headers.get("Content-Length", "")
+        if not size.isdigit():
+            raise models.ModelError(
+                contract.REASON_MODEL_DOWNLOAD_FAILED,
+                f"{self.uri}: the server does not say how large it is (no Content-Length): serve it as a file",
+            )
+        etag = answer.headers.get("ETag", "")
+        file = RemoteFile(
+            path=self._file,
+            size=int(size),
+            digest=_digest(answer.headers.get("Repr-Digest", "")),
+            name=self.uri,
+            address=self._url,
+            version=etag or answer.headers.get("Last-Modified", ""),
+            is_archive=archives.is_archive(self._file),
+        )
+        return naming.listing([file], self.uri)
+
+    async def request(self, _connection: http.Http, file: RemoteFile) -> Request:
+        """A file that was replaced comes from its beginning: weak tags promise nothing of the bytes."""
+        strong = bool(file.version) and not file.version.startswith("W/")
+        return Request(url=self._url, headers={**self._headers, **({"If-Range": file.version} if strong else {})})
+
+    def fault(self, refusal: Refusal, what: str) -> Exception:
+        """What an answer means."""
+        said = f"{what}: {self.who} answered {refusal.status}"
+        has_any = self._token is not None or self._login is not None
+        denied = (
+            "what modelCredentialsSecretRef holds is not accepted"
+            if has_any
+            else "nothing was sent that opens it: name a Secret with token, or username and password, in "
+            "modelCredentialsSecretRef"
+        )
+        return answers.fault(refusal, said, denied=denied, missing="check the path")
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        if self._token is not None:
+            return {"Authorization": f"Bearer {self._token}"}
+        if self._login is not None:
+            pair = f"{self._login['username']}:{self._login['password']}".encode()
+            return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+        return {}
+
+
+def _digest(header: str) -> Digest | None:
+    """RFC 9530; few servers send it."""
+    found = _SHA256.search(header)
+    value = digests.from_base64(found[1]) if found is not None else ""
+    return Digest(algorithm="sha256", value=value) if value else None

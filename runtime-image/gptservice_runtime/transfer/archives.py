@@ -1,0 +1,153 @@
+"""Models in tar archives: what of them is taken, and how it gets out without leading elsewhere.
+
+Files are written by their bytes alone: no owner, no mode, no link and no device of an archive ever reaches the disk.
+"""
+
+import hashlib
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from gptservice_runtime import contract, digest, models, selection
+from gptservice_runtime.digest import FileDigest
+
+_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+_MOST_ENTRIES = 50_000
+"""Of all archives of a model; an operating system in a model image has tens of thousands."""
+_CONFIGURATION = "config.json"
+_GZIP = b"\x1f\x8b"
+_MOST_INFLATED = 1100
+"""Times the size of its compressed form: deflate does no more than 1032."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What is to be taken out of archives."""
+
+    origin: str
+    """The model's URI."""
+    places: dict[str, tuple[Path, str]]
+    """By path in the model's folder: the archive, and the name in it."""
+    sizes: dict[str, int]
+    """By path in the model's folder: bytes."""
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file is taken for an archive, by its name."""
+    return name.endswith(_SUFFIXES)
+
+
+def look_into(archives: list[Path], origin: str) -> Content:
+    """What of these archives is the model, later ones over earlier ones; models.ModelError where there is none."""
+    found: dict[str, tuple[Path, tarfile.TarInfo]] = {}
+    entries = 0
+    for archive in archives:
+        most = archive.stat().st_size * (_MOST_INFLATED if _is_compressed(archive) else 1)
+        with _opened(archive, origin) as tar:
+            for member in tar:
+                entries += 1
+                if entries > _MOST_ENTRIES:
+                    raise _refused(origin, f"it has more than {_MOST_ENTRIES} entries")
+                if member.size > most:
+                    raise _refused(origin, f"{member.name!r} cannot be of {member.size} bytes in it: it is cut short")
+                found[_inside(member.name, origin)] = archive, member
+    return _chosen({name: entry for name, entry in found.items() if not entry[1].isdir()}, origin)
+
+
+def unpack(content: Content, folder: Path) -> list[FileDigest]:
+    """Write the files into a folder, each renamed into place when it is whole."""
+    written: dict[str, FileDigest] = {}
+    by_archive: dict[Path, dict[str, str]] = {}
+    for path, (archive, name) in content.places.items():
+        by_archive.setdefault(archive, {})[name] = path
+    for archive, wanted in by_archive.items():
+        with _opened(archive, content.origin) as tar:
+            for member in tar:
+                name = _inside(member.name, content.origin)
+                if name in wanted and member.isreg() and (source := tar.extractfile(member)) is not None:
+                    path = wanted[name]
+                    written[path] = FileDigest(path=path, size=member.size, sha256=_write(source, folder / path))
+    return list(written.values())
+
+
+def _inside(name: str, origin: str) -> str:
+    """The name without a leading ``./``; models.ModelError for one that leads out of the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\0" in name:
+        raise models.ModelError(
+            contract.REASON_MODEL_ACCESS_DENIED, f"{origin}: the archive holds {name!r}, which leads out of its folder"
+        )
+    return str(path)
+
+
+def _chosen(found: dict[str, tuple[Path, tarfile.TarInfo]], origin: str) -> Content:
+    root, names = _model_of(list(found), origin)
+    prefix = "" if root == "." else f"{root}/"
+    places, sizes = dict[str, tuple[Path, str]](), dict[str, int]()
+    for name in names:
+        archive, member = found[prefix + name]
+        if not member.isreg():
+            kind = "a link" if member.issym() or member.islnk() else "no regular file"
+            raise models.ModelError(
+                contract.REASON_MODEL_ACCESS_DENIED, f"{origin}: {prefix + name} is {kind}: pack the file itself"
+            )
+        places[name], sizes[name] = (archive, prefix + name), member.size
+    return Content(origin=origin, places=places, sizes=sizes)
+
+
+def _model_of(names: list[str], origin: str) -> tuple[str, list[str]]:
+    """The folder that is the model, and the names in it that serving needs."""
+    roots = {str(PurePosixPath(name).parent) for name in names if PurePosixPath(name).name == _CONFIGURATION}
+    models_found: dict[str, list[str]] = {}
+    for root in sorted(roots):
+        prefix = "" if root == "." else f"{root}/"
+        below = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        needed = selection.needed(name for name in below if selection.is_usable(name))
+        if models.missing(needed) is None:
+            models_found[root] = needed
+    if not models_found and len(single := [name for name in names if models.is_single_file(name)]) == 1:
+        path = PurePosixPath(single[0])
+        return str(path.parent), [path.name]
+    if len(models_found) != 1:
+        what = f"{len(models_found)} ({', '.join(models_found)})" if models_found else "none"
+        raise models.ModelError(
+            contract.REASON_MODEL_NOT_FOUND,
+            f"{origin}: one folder with {_CONFIGURATION} and weights is needed, and the archive has {what}",
+        )
+    return next(iter(models_found.items()))
+
+
+@contextmanager
+def _opened(archive: Path, origin: str) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(archive, "r:gz" if _is_compressed(archive) else "r:", bufsize=digest.CHUNK) as tar:
+            yield tar
+    except (tarfile.TarError, EOFError, zlib.error, OverflowError) as error:
+        raise _refused(origin, f"{archive.name} is no tar, plain or with gzip ({error})") from error
+
+
+def _is_compressed(archive: Path) -> bool:
+    with archive.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
+
+
+def _refused(origin: str, what: str) -> models.ModelError:
+    return models.ModelError(contract.REASON_MODEL_LOAD_FAILED, f"{origin}: {what}: pack the model again")
+
+
+def _write(source: IO[bytes], path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}")
+    hasher = hashlib.sha256()
+    with fresh.open("wb", buffering=0) as target:
+        while piece := source.read(digest.CHUNK):
+            hasher.update(piece)
+            target.write(piece)
+        os.fsync(target.fileno())
+    fresh.replace(path)
+    return hasher.hexdigest()

@@ -1,0 +1,245 @@
+"""A model from its source into the cache: at most once for all who share it, and only what is not there already."""
+
+import asyncio
+import errno
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from aiohttp import web
+
+from gptservice_runtime import contract, digest, metrics, models, probes
+from gptservice_runtime.digest import FileDigest
+from gptservice_runtime.transfer import archives, file, http, lock, retrying, space
+from gptservice_runtime.transfer.progress import Progress
+from gptservice_runtime.transfer.snapshot import Shelf, Snapshot
+from gptservice_runtime.transfer.source import Listing, RemoteFile, Source
+
+_log = logging.getLogger(__name__)
+_AT_A_TIME = 4
+"""Files on their way: one connection seldom fills the line."""
+_TRIES_WITH_A_SPARE = 2
+"""A source that does not answer is not waited for long where the model is in the cache."""
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a model goes."""
+
+    cache_root: Path
+    limit: int | None
+    """Bytes that it may hold, where its file system does not know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Downloaded:
+    """A model in the cache."""
+
+    folder: Path
+    revision: str
+    files: tuple[FileDigest, ...]
+
+    @property
+    def model(self) -> Path:
+        """What an engine is started on: the folder, or the one file of a model that is a single file."""
+        only = self.files[0].path if len(self.files) == 1 else ""
+        return self.folder / only if models.is_single_file(only) else self.folder
+
+
+Admit = Callable[[Iterable[tuple[str, int]]], None]
+"""Refuses files by names and sizes before they come: models.ModelError."""
+
+
+class Downloader:
+    """One fetch."""
+
+    def __init__(
+        self,
+        source: Source,
+        place: Place,
+        patience: retrying.Patience,
+        admit: Admit,
+        thorough: bool,
+    ) -> None:
+        """`thorough`: read all that is in the cache already, instead of trusting sizes and times."""
+        self._source = source
+        self._place = place
+        self._patience = patience
+        self._admit = admit
+        self._thorough = thorough
+        self._shelf = Shelf.of(place.cache_root, source)
+        self.progress = Progress(source.uri)
+
+    async def run(self) -> Downloaded:
+        """Have it in the cache; models.ModelError."""
+        try:
+            async with http.connected(self._source, self._patience.stall) as connection:
+                return await self._run(connection)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    async def _run(self, connection: http.Http) -> Downloaded:
+        spare = await self._in_cache(self._shelf.known())
+        if spare is not None and self._source.pinned is not None:
+            return spare
+        try:
+            listing = await self._listing(connection, spare)
+        except models.ModelError as error:
+            if spare is None or error.reason not in _PASSING:
+                raise
+            _log.warning("%s; serving revision %s, which is in the cache", error, spare.revision)
+            return spare
+        if spare is not None and spare.revision == listing.revision:
+            return spare
+        self._admit((remote.path, remote.size) for remote in listing.files)
+        self.progress.total = sum(remote.size for remote in listing.files)
+        return await self._in_cache(listing.revision) or await self._in_turn(connection, listing)
+
+    async def _listing(self, connection: http.Http, spare: Downloaded | None) -> Listing:
+        patience = self._patience
+        if spare is not None:
+            patience = replace(patience, tries=min(patience.tries, _TRIES_WITH_A_SPARE))
+        return await retrying.retrying(lambda: self._source.listing(connection), patience, self.progress.retried)
+
+    async def _in_cache(self, revision: str | None) -> Downloaded | None:
+        """What is in the cache and is as it was when it was complete."""
+        if revision is None:
+            return None
+        snapshot = self._shelf.snapshot(revision)
+        manifest = await asyncio.to_thread(snapshot.manifest)
+        if manifest is None:
+            return None
+        doubted = manifest.files if self._thorough else tuple(snapshot.suspects(manifest))
+        wrong = await _wrong(snapshot, doubted)
+        if wrong:
+            _log.warning("%s in the cache is not as it was: %s", snapshot.folder, ", ".join(one.path for one in wrong))
+            return None
+        if snapshot.suspects(manifest):
+            snapshot.complete(manifest.files)
+        self.progress.total = self.progress.present = sum(one.size for one in manifest.files)
+        self._shelf.remember(revision)
+        return Downloaded(folder=snapshot.folder, revision=revision, files=manifest.files)
+
+    async def _in_turn(self, connection: http.Http, listing: Listing) -> Downloaded:
+        snapshot = self._shelf.snapshot(listing.revision)
+        self._shelf.folder.mkdir(parents=True, exist_ok=True)
+        async with lock.turn(snapshot.lock, lambda: str(self.progress)) as turn:
+            # Whoever had the turn before may have downloaded it.
+            if (there := await self._in_cache(listing.revision)) is not None:
+                return there
+            self.progress.present = 0
+            gathered = await self._gather(connection, listing, snapshot, turn.part_suffix)
+            files = await asyncio.to_thread(self._unpacked, gathered, listing, snapshot)
+            snapshot.complete(files)
+        self._shelf.remember(listing.revision)
+        return Downloaded(folder=snapshot.folder, revision=listing.revision, files=tuple(files))
+
+    async def _gather(
+        self, connection: http.Http, listing: Listing, snapshot: Snapshot, part_suffix: str
+    ) -> list[FileDigest]:
+        found, missing = await self._sort(listing.files, snapshot)
+        parts = {remote.path: snapshot.parts / f"{remote.path}{part_suffix}" for remote in missing}
+        still = sum(max(remote.size - file.size_of(parts[remote.path]), 0) for remote in missing)
+        # An archive and what is in it are there side by side for a while.
+        still += sum(remote.size for remote in listing.files if remote.is_archive)
+        await asyncio.to_thread(space.demand, self._place.cache_root, still, self._place.limit)
+        slots = asyncio.Semaphore(_AT_A_TIME)
+        shared = file.Transfer(http=connection, source=self._source, patience=self._patience, progress=self.progress)
+
+        async def one(remote: RemoteFile) -> FileDigest:
+            async with slots:
+                sha256 = await shared.obtain(remote, parts[remote.path], _place_of(remote, snapshot))
+            return FileDigest(path=remote.path, size=remote.size, sha256=sha256)
+
+        return [*found, *await _together(one(remote) for remote in missing)]
+
+    async def _sort(self, files: Iterable[RemoteFile], snapshot: Snapshot) -> tuple[list[FileDigest], list[RemoteFile]]:
+        """Those that are there and right, and those to download; wrong ones are removed."""
+        found, missing = list[FileDigest](), list[RemoteFile]()
+        for remote in files:
+            path = _place_of(remote, snapshot)
+            sha256 = await asyncio.to_thread(file.is_right, path, remote)
+            if sha256 is None:
+                path.unlink(missing_ok=True)
+                missing.append(remote)
+            else:
+                self.progress.present += remote.size
+                found.append(FileDigest(path=remote.path, size=remote.size, sha256=sha256))
+        return found, missing
+
+    def _unpacked(self, gathered: list[FileDigest], listing: Listing, snapshot: Snapshot) -> list[FileDigest]:
+        """The model's files, where archives came."""
+        packed = [remote.path for remote in listing.files if remote.is_archive]
+        if not packed:
+            return gathered
+        loose = [one for one in gathered if one.path not in packed]
+        content = archives.look_into([snapshot.parts / name for name in packed], self._source.uri)
+        self._admit(content.sizes.items())
+        still = sum(content.sizes.values())
+        space.demand(self._place.cache_root, still, self._place.limit)
+        return [*loose, *archives.unpack(content, snapshot.folder)]
+
+    def _unwritable(self, error: OSError) -> models.ModelError:
+        if error.errno in _NO_ROOM:
+            return space.full(self._place.cache_root, f"writing stopped ({error.strerror}) at {self.progress}")
+        return models.ModelError(
+            contract.REASON_MODEL_DOWNLOAD_FAILED,
+            f"cannot write {error.filename or self._place.cache_root}: {error.strerror}: the cache volume must be "
+            "writable for the pod's fsGroup",
+        )
+
+
+_PASSING = frozenset(
+    {
+        contract.REASON_HUB_THROTTLED,
+        contract.REASON_MODEL_DOWNLOAD_FAILED,
+        contract.REASON_MODEL_DOWNLOAD_STALLED,
+    }
+)
+
+
+def _place_of(remote: RemoteFile, snapshot: Snapshot) -> Path:
+    return (snapshot.parts if remote.is_archive else snapshot.folder) / remote.path
+
+
+async def _together(acts: Iterable[Coroutine[None, None, FileDigest]]) -> list[FileDigest]:
+    """All results, or the first failure; then none goes on."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(act) for act in acts]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def _wrong(snapshot: Snapshot, doubted: Iterable[FileDigest]) -> list[FileDigest]:
+    def is_wrong(file: FileDigest) -> bool:
+        try:
+            return digest.of_file(snapshot.folder, file.path) != file
+        except OSError:
+            return True
+
+    judged = [(file, await asyncio.to_thread(is_wrong, file)) for file in doubted]
+    return [file for file, wrong in judged if wrong]
+
+
+@asynccontextmanager
+async def told(progress: Progress, port: int) -> AsyncIterator[None]:
+    """Tell of the progress in the log and on `/metrics` while the context is open."""
+
+    async def scrape(_request: web.Request) -> web.Response:
+        return web.Response(body=progress.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    app = web.Application()
+    app.add_routes([web.get(contract.METRICS_PATH, scrape)])
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(probes.serving(app, port))
+        except OSError as error:
+            _log.warning("no metrics of this download: port %d: %s", port, error.strerror)
+        reporting = asyncio.create_task(progress.report())
+        stack.callback(reporting.cancel)
+        yield

@@ -1,0 +1,125 @@
+"""One file's bytes, from its source to the disk: resumed, and checked before it counts.
+
+The sources' own libraries check sizes and few digests, go on for ever as long as every try brings one byte, and where
+there is no flock take locks that outlive a killed holder.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp
+
+from gptservice_runtime import contract, digest
+from gptservice_runtime.transfer import http, progress, retrying
+from gptservice_runtime.transfer.digests import Hashes
+from gptservice_runtime.transfer.source import RemoteFile, Source
+
+_WORTH_IT = 16 << 20
+"""Bytes from which on a try that broke off was worth it."""
+
+
+def is_right(path: Path, file: RemoteFile) -> str | None:
+    """The sha256 of a file on disk, read whole; None if it is not the one that the source announced."""
+    if not path.is_file() or path.stat().st_size != file.size:
+        return None
+    hashes = Hashes(file.size, file.digest)
+    digest.update(hashes, path)
+    return hashes.sha256 if hashes.are_right() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """What all files of a fetch share."""
+
+    http: http.Http
+    source: Source
+    patience: retrying.Patience
+    progress: progress.Progress
+
+    async def obtain(self, file: RemoteFile, part: Path, final: Path) -> str:
+        """Download into `part`, going on where it ends, and rename it; the file's sha256. models.ModelError."""
+        for folder in (part.parent, final.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.progress.present += size_of(part)
+        sha256 = await retrying.retrying(lambda: self._try(file, part), self.patience, self.progress.retried)
+        os.replace(part, final)
+        return sha256
+
+    async def _try(self, file: RemoteFile, part: Path) -> str:
+        # What a try before this one wrote, or a process before this one, is read again: nothing else vouches for it.
+        hashes, have = Hashes(file.size, file.digest), size_of(part)
+        if have:
+            await asyncio.to_thread(digest.update, hashes, part)
+        if have < file.size:
+            await self._receive(file, part, hashes)
+        if size_of(part) < file.size:
+            raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, f"{file.name}: the answer broke off")
+        if size_of(part) > file.size or not hashes.are_right():
+            self._discard(part)
+            what = f"{file.name}: what arrived is not what {self.source.who} announced"
+            raise retrying.PassingError(contract.REASON_CHECKSUM_MISMATCH, what)
+        if not file.size:
+            await asyncio.to_thread(part.touch)
+        return hashes.sha256
+
+    async def _receive(self, file: RemoteFile, part: Path, hashes: Hashes) -> None:
+        before = size_of(part)
+        request = await self.source.request(self.http, file)
+        try:
+            async with self.http.get(request, file.name, before) as response:
+                await self._accept(response, file, part)
+                await self._write(response, file, part, hashes)
+        except retrying.PassingError as error:
+            gained = size_of(part) - before
+            error.gained = gained >= _WORTH_IT
+            raise
+
+    async def _write(self, response: aiohttp.ClientResponse, file: RemoteFile, part: Path, hashes: Hashes) -> None:
+        have = size_of(part)
+        with part.open("ab", buffering=0) as sink:
+            async for piece in response.content.iter_any():
+                await asyncio.to_thread(_take, sink.fileno(), hashes, piece)
+                self.progress.arrived(len(piece))
+                if (have := have + len(piece)) > file.size:
+                    return
+            await asyncio.to_thread(os.fsync, sink.fileno())
+
+    async def _accept(self, response: aiohttp.ClientResponse, file: RemoteFile, part: Path) -> None:
+        have = size_of(part)
+        whole = response.status == HTTPStatus.OK and have == 0
+        rest = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        elsewhere = bool(response.history) and response.url.origin() != response.history[0].url.origin()
+        if whole or (response.status == HTTPStatus.PARTIAL_CONTENT and rest):
+            return
+        if response.ok or response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            self._discard(part)
+            what = f"{file.name}: cannot be resumed (answered {response.status})"
+            raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, what)
+        if elsewhere:
+            # The source let us pass; the address that it signed for the other host has run out, at worst.
+            what = f"{file.name}: {response.url.host} answered {response.status} to {self.source.who}'s redirect"
+            raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, what)
+        raise self.source.fault(await http.refusal(response), file.name)
+
+    def _discard(self, part: Path) -> None:
+        self.progress.present -= size_of(part)
+        part.unlink(missing_ok=True)
+
+
+def size_of(path: Path) -> int:
+    """Bytes; 0 for a file that is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _take(file: int, hashes: Hashes, piece: bytes) -> None:
+    """Off the loop, where the other files' bytes arrive: neither hashing nor writing needs the interpreter's lock."""
+    hashes.update(piece)
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[os.write(file, rest) :]

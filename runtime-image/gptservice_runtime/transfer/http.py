@@ -1,0 +1,113 @@
+"""Requests to a source: one session, one way to tell what went wrong on the way."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+import aiohttp
+import yarl
+
+from gptservice_runtime import contract, models
+from gptservice_runtime.transfer import retrying
+from gptservice_runtime.transfer.source import Refusal, Request, Source
+
+_BUFFER = 1 << 20
+"""Bytes of a file that wait to be written, at most twice that; each piece costs a change of threads."""
+_LONGEST_REFUSAL = 1 << 12
+LONGEST_ANSWER = 16 << 20
+"""Bytes of an answer that is held in memory: lists and manifests. What is longer is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A whole answer, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Http:
+    """What all requests of a fetch share."""
+
+    def __init__(self, session: aiohttp.ClientSession, stall: float) -> None:
+        """`stall`: seconds without a byte."""
+        self.session = session
+        self.stall = stall
+
+    @asynccontextmanager
+    async def get(self, request: Request, what: str, begin: int = 0) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Ask for a file from a byte on; retrying.PassingError for whatever goes wrong on the way."""
+        part = {"Range": f"bytes={begin}-"} if begin else {}
+        headers = {**request.headers, "Accept-Encoding": "identity", **part}
+        with _faults_of_the_way(what, self.stall):
+            async with self.session.get(yarl.URL(request.url, encoded=True), headers=headers) as response:
+                _refuse_plain(response, what)
+                yield response
+
+    async def read(self, request: Request, what: str, method: str = "GET") -> Answer:
+        """A small answer; retrying.PassingError for whatever goes wrong on the way."""
+        with _faults_of_the_way(what, self.stall):
+            url = yarl.URL(request.url, encoded=True)
+            async with self.session.request(method, url, headers=request.headers) as response:
+                _refuse_plain(response, what)
+                body = await _at_most(response, LONGEST_ANSWER)
+                if len(body) > LONGEST_ANSWER:
+                    raise retrying.PassingError(
+                        contract.REASON_MODEL_DOWNLOAD_FAILED,
+                        f"{what}: it answers with too many bytes",
+                    )
+                return Answer(status=response.status, headers=response.headers, body=body)
+
+
+async def refusal(response: aiohttp.ClientResponse) -> Refusal:
+    """An answer that is no success, with the beginning of what it says."""
+    body = await _at_most(response, _LONGEST_REFUSAL)
+    return Refusal(status=response.status, headers=response.headers, body=body[:_LONGEST_REFUSAL])
+
+
+@asynccontextmanager
+async def connected(source: Source, stall: float) -> AsyncIterator[Http]:
+    """Have a session while the context is open."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=stall, sock_read=stall)
+    tls = source.tls
+    connector = aiohttp.TCPConnector() if tls is None else aiohttp.TCPConnector(ssl=tls)
+    # trust_env: the libraries of hubs and clouds obey the proxy's variables, too.
+    async with aiohttp.ClientSession(
+        timeout=timeout, trust_env=True, auto_decompress=False, read_bufsize=_BUFFER, connector=connector
+    ) as session:
+        yield Http(session, stall)
+
+
+@contextmanager
+def _faults_of_the_way(what: str, stall: float) -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.ClientConnectorCertificateError as error:
+        said = f"{what}: its certificate is not trusted: put its authority into modelCredentialsSecretRef as ca.crt"
+        raise models.ModelError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
+    except TimeoutError as error:
+        said = f"{what}: no byte came for {stall:g} s"
+        raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_STALLED, said) from error
+    except aiohttp.ClientError as error:
+        # Its text may hold the address of a redirect, which is signed; the type says what happened.
+        said = f"{what}: the connection failed ({type(error).__name__})"
+        raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
+
+
+def _refuse_plain(response: aiohttp.ClientResponse, what: str) -> None:
+    """A source that was asked with TLS must not send elsewhere without: anybody could answer there."""
+    if response.history and response.history[0].url.scheme == "https" != response.url.scheme:
+        raise models.ModelError(
+            contract.REASON_MODEL_DOWNLOAD_FAILED, f"{what}: it redirects to {response.url.origin()}, without TLS"
+        )
+
+
+async def _at_most(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """What it says, and no more than one piece beyond the limit."""
+    read = bytearray()
+    async for piece in response.content.iter_chunked(1 << 16):
+        read += piece
+        if len(read) > limit:
+            break
+    return bytes(read)

@@ -1,0 +1,44 @@
+"""Whether the cache volume has room for what is to come."""
+
+import os
+from pathlib import Path
+
+from gptservice_runtime import contract, models, units
+
+_ENGINE_PART = 20
+"""One in so many bytes of a bounded volume is left to the engine's own caches: beyond the bound the pod is evicted."""
+
+
+def demand(root: Path, needed: int, limit: int | None) -> None:
+    """Refuse what does not fit: models.ModelError.
+
+    Args:
+        root: of the cache volume.
+        needed: bytes that are still to be written.
+        limit: bytes that the volume may hold, where its file system does not know.
+    """
+    free = _free(root, limit)
+    if needed > free:
+        raise full(root, f"{units.size(needed)} more are needed and {units.size(free)} are free")
+
+
+def full(root: Path, what: str) -> models.ModelError:
+    """The error for a volume without room."""
+    return models.ModelError(
+        contract.REASON_DISK_FULL,
+        f"the cache volume at {root} is too small: {what}: set spec.cache.size (or a larger one), or free the volume",
+    )
+
+
+def _free(root: Path, limit: int | None) -> int:
+    system = os.statvfs(root)
+    free = system.f_bavail * system.f_frsize
+    return free if limit is None else min(free, max(limit - limit // _ENGINE_PART - _used(root), 0))
+
+
+def _used(root: Path) -> int:
+    used = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            used += (Path(folder) / name).lstat().st_blocks * 512
+    return used

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from e2e.api.chart.conftest import StartOperator
 from e2e.api.state import Observer, holds, service
 from e2e.installation import CHART, NAMESPACE, RELEASE, Helm
-from e2e.kube import Kube, Object, wait_until
+from e2e.kube import Kube, KubeError, Object, wait_until
 from e2e.kubectl import Kubectl
 
 PREVIOUS = Path(__file__).parent / "fixtures" / "gptservice-operator-previous.tgz"
@@ -47,12 +48,23 @@ def observer(kube: Kube, namespace: str) -> Observer:
 
 
 @pytest.fixture
-def previous(helm: Helm, kubectl: Kubectl) -> None:
+def previous(helm: Helm, kubectl: Kubectl, kube: Kube) -> None:
     """The previous chart's release and nothing else, its CRDs among it."""
     if RELEASE in helm.run("list", *PLACE, "--short"):
         helm.run("uninstall", RELEASE, *PLACE, "--wait")
     kubectl.run("delete", "crd", "--ignore-not-found", CRD, "gptmodels.ai.example.com")
     helm.run("install", RELEASE, str(PREVIOUS), *PLACE, "--create-namespace")
+    for kind in ("GPTService", "GPTModel"):
+        # A kind that was there a moment ago is not served again at once.
+        wait_until(functools.partial(is_served, kube, kind), bool, f"the kind {kind} to be served")
+
+
+def is_served(kube: Kube, kind: str) -> bool:
+    try:
+        kube.all(kind)
+    except KubeError:
+        return False
+    return True
 
 
 def templates(kube: Kube, namespace: str) -> dict[str, Any]:

@@ -74,9 +74,10 @@ test-long: $(BOOTSTRAP) ## Matrices, real-time periods and soaks
 ##@ Work on the code
 
 .PHONY: generate
-generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the chart's copy of it, docs/api.md
+generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the charts' copies, docs/api.md
 	@$(RUN) python -m gptservice_operator.api.crd
 	@$(RUN) python -m gptservice_operator.api.reference docs/api.md
+	@$(RUN) python -m gptservice_operator.api.catalogue_values charts/gptservice-catalogue/values.schema.json
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp crds/*.yaml $(CHART)/files/crds/
 
 .PHONY: engine-arguments

@@ -60,6 +60,8 @@ KINDS = {
     "Lease": Kind("coordination.k8s.io/v1", "leases"),
     "Role": Kind("rbac.authorization.k8s.io/v1", "roles"),
     "RoleBinding": Kind("rbac.authorization.k8s.io/v1", "rolebindings"),
+    "ResourceQuota": Kind("v1", "resourcequotas"),
+    "CronJob": Kind("batch/v1", "cronjobs"),
     "Namespace": Kind("v1", "namespaces", namespaced=False),
     "Node": Kind("v1", "nodes", namespaced=False),
     "ClusterRole": Kind("rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),

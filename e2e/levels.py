@@ -97,7 +97,7 @@ def lacks(levels: Sequence[str]) -> str:
 def prepare(level: str) -> None:
     """Builds what the level's clusters are made of; its time counts for no test."""
     if profile := PROFILES.get(level):
-        binaries.ensure((*binaries.of_profile(profile), binaries.HELM))
+        binaries.ensure((*binaries.of_profile(profile), binaries.HELM, binaries.KUBECONFORM))
     if level in PROFILES:
         binaries.ensure(SOURCE_SERVERS)
     if level == "node":

@@ -86,20 +86,27 @@ def install(kube: Kube, helm: Path, *, namespace: str = NAMESPACE) -> str:
         kube.apply_file(file)
     if kube.find("Namespace", namespace) is None:
         kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    account = ""
-    for manifest in chart(helm, namespace):
-        if manifest["kind"] in _RBAC:
-            kube.apply(manifest)
-            account = manifest["metadata"]["name"] if manifest["kind"] == "ServiceAccount" else account
+    account = grant(kube, helm, namespace=namespace)
     for name in (yaml.safe_load(file.read_text())["metadata"]["name"] for file in CRDS.glob("*.yaml")):
         _await_established(kube, name)
     return account
 
 
-def chart(helm: Path, namespace: str) -> list[Object]:
-    """The chart's manifests with its default values."""
-    command = [str(helm), "template", RELEASE, str(CHART), "--namespace", namespace]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def grant(kube: Kube, helm: Path, *, namespace: str = NAMESPACE, values: Mapping[str, Any] | None = None) -> str:
+    """Apply the chart's ServiceAccount and its rights; return the account's name."""
+    account = ""
+    for manifest in chart(helm, namespace, values):
+        if manifest["kind"] in _RBAC:
+            kube.apply(manifest)
+            account = manifest["metadata"]["name"] if manifest["kind"] == "ServiceAccount" else account
+    return account
+
+
+def chart(helm: Path, namespace: str, values: Mapping[str, Any] | None = None) -> list[Object]:
+    """The chart's manifests, with its default values if none are given."""
+    command = [str(helm), "template", RELEASE, str(CHART), "--namespace", namespace, "--values", "-"]
+    given = json.dumps(values or {})
+    text = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
     return [document for document in cast(Any, yaml).safe_load_all(text) if document]
 
 

@@ -21,6 +21,8 @@ _NODE_PROFILE = (
     "containerd", "containerd-shim-runc-v2", "ctr", "runc", "bridge", "host-local", "loopback", "portmap", "coredns",
 )  # fmt: skip
 HELM = "helm"
+KUBECONFORM = "kubeconform"
+CONFTEST = "conftest"
 
 # The last part of the package path is the binary's name, with this exception.
 _NAMED_OTHERWISE = {"go.etcd.io/etcd/server/v3": "etcd"}

@@ -17,60 +17,31 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.labels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
-{{- /* What the operator does where GPTServices are. */}}
-{{- define "gptservice-operator.rules" -}}
-- apiGroups: [ai.example.com]
-  resources: [gptservices]
-  verbs: [get, list, watch]
-- apiGroups: [ai.example.com]
-  resources: [gptservices/status]
-  verbs: [patch]
-# The children. Server-side apply is a patch, and a create where the object is new; owner references delete.
-- apiGroups: [apps]
-  resources: [deployments]
-  verbs: [get, list, watch, create, patch]
-# Revisions leave the history.
-- apiGroups: [apps]
-  resources: [controllerrevisions]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [""]
-  resources: [services, configmaps]
-  verbs: [get, list, watch, create, patch]
-# These come and go with the field that asks for them, but the claim, which goes with its GPTService only.
-- apiGroups: [""]
-  resources: [serviceaccounts]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [""]
-  resources: [persistentvolumeclaims]
-  verbs: [get, list, watch, create, patch]
-- apiGroups: [autoscaling]
-  resources: [horizontalpodautoscalers]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [policy]
-  resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [networking.k8s.io]
-  resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch, delete]
-# Children of kinds that come with other operators; where they are not installed, this grants nothing.
-- apiGroups: [cert-manager.io]
-  resources: [certificates]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [monitoring.coreos.com]
-  resources: [podmonitors]
-  verbs: [get, list, watch, create, patch, delete]
-# What happens to the children's pods; one on a GPU that is called unhealthy goes.
-- apiGroups: [""]
-  resources: [pods]
-  verbs: [list, watch, delete]
-# Why one of them cannot start; and what happened to a service, one Event for each reason.
-- apiGroups: [""]
-  resources: [events]
-  verbs: [list, create, patch]
-# Generated API keys are made, and never read, changed or deleted.
-- apiGroups: [""]
-  resources: [secrets]
-  verbs: [create]
+{{- /* Of every object but the CRDs, which carry an annotation of their own. */}}
+{{- define "gptservice-operator.marks" -}}
+labels:
+  {{- include "gptservice-operator.labels" . | nindent 2 }}
+{{- with .Values.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- define "gptservice-operator.image" -}}
+{{- with .Values.image -}}
+{{ if .digest }}{{ printf "%s@%s" .repository .digest }}{{ else }}{{ printf "%s:%s" .repository .tag }}{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{- /*
+The names of its rights, the same for every release: Helm refuses a second operator for the same namespaces, or one in the
+same namespace as another, with which it would share the Lease.
+*/}}
+{{- define "gptservice-operator.rights" -}}
+gptservice-operator
+{{- end -}}

@@ -36,6 +36,7 @@ class ControlServer:
             "resume_connections": board.resume_connections,
             "delay_connections": board.delay_connections,
             "answer_gone": board.answer_gone,
+            "record_lists": board.record_lists,
             "set_victim": self._set_victim,
             "open_watches": board.open_watches,
             "pending_gone": board.pending_gone,

@@ -21,10 +21,26 @@ _WRITTEN = frozenset(KINDS[kind].plural for kind in ("GPTService", "GPTModel", *
 def assert_quiet(operator: OperatorProcess, board: Switchboard, cluster: Cluster, namespaces: set[str]) -> None:
     """Watch three resyncs and a restart; fails with what was written by anyone to our kinds in these namespaces."""
     settle(board, namespaces)
+
+    def restart() -> None:
+        operator.restart()
+        time.sleep(_SETTLE_SECONDS)
+
+    assert_silent(board, cluster, namespaces, resyncs=RESYNCS, then=restart)
+
+
+def assert_silent(
+    board: Switchboard,
+    cluster: Cluster,
+    namespaces: set[str],
+    *,
+    resyncs: int,
+    then: Callable[[], None] = lambda: None,
+) -> None:
+    """As `assert_quiet`, over so many resyncs from now on and what `then` does."""
     mark, audit_mark = board.log.position, cluster.audit.mark(quiet_seconds=0.2, limit_seconds=5)
-    wait_for_resyncs(board, RESYNCS)
-    operator.restart()
-    time.sleep(_SETTLE_SECONDS)
+    wait_for_resyncs(board, resyncs)
+    then()
     sent = [entry for entry in board.log.writes(mark) if entry.target.namespace in namespaces]
     assert sent == [], f"the operator wrote {len(sent)} times in steady state"
     stored = [

@@ -30,6 +30,7 @@ class ControlServer:
             "add": self._add,
             "add_event_rule": self._add_event_rule,
             "cut_watches": board.cut_watches,
+            "mute_watches": board.mute_watches,
             "hold_watches": board.hold_watches,
             "release_watches": board.release_watches,
             "pause_connections": board.pause_connections,

@@ -26,6 +26,8 @@ class Watch:
     resource: str
     entry: Entry
     cut: asyncio.Future[Literal["abort", "end"]]
+    mute: bool = False
+    """Nothing is passed on any more, and nobody is told."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,14 @@ class Switchboard:
         hit = [w for w in self._watches if resource in (None, w.resource) and not w.cut.done()]
         for watch in hit:
             watch.cut.set_result(how)
+        return len(hit)
+
+    @on_loop
+    def mute_watches(self, resource: str | None = None) -> int:
+        """Let the watches that are open now fall silent for good; later ones are as usual. Returns how many."""
+        hit = [watch for watch in self._watches if resource in (None, watch.resource)]
+        for watch in hit:
+            watch.mute = True
         return len(hit)
 
     @on_loop

@@ -227,9 +227,7 @@ async def test_muted_watches_stay_open_and_say_nothing(
     assert proxy.switchboard.open_watches() == ["deployments", "deployments"]
 
 
-async def test_counting_events_changes_none(
-    client: Client, upstream: Upstream, proxy: Proxy, soon: Soon
-) -> None:
+async def test_counting_events_changes_none(client: Client, upstream: Upstream, proxy: Proxy, soon: Soon) -> None:
     counted = proxy.switchboard.count_events("ns")
     watch = await client.watch()
     await soon(lambda: len(upstream.watches) == 1)

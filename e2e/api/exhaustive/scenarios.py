@@ -12,6 +12,7 @@ from e2e.kube import Kube, Object, wait_until
 
 Act = Callable[[Kube, str], object]
 NEW_KEY = "sk-the-one-that-a-person-wrote"
+NEWER_IMAGE = "localhost/gptservice-standin:newer"
 AUTOSCALING = {"minReplicas": 1, "maxReplicas": 4}
 FEATURES: Object = {
     "disruptionBudget": {"disabled": True},
@@ -45,8 +46,20 @@ def rolled_back(observer: Observer) -> None:
 
 def autoscaled(observer: Observer) -> None:
     """Nothing measures here, so that it is never Ready; the number of replicas stays what it was."""
-    observer.wait(lambda o: holds(o, "Available") and holds(o, "Accepted"), "to serve", timeout=_SECONDS)
+
+    def told(gpt: Object | None) -> bool:
+        return holds(gpt, "Degraded", "True", "AutoscalingInactive") and holds(gpt, "Available")
+
+    observer.wait(told, "to serve, and the autoscaler's reason", timeout=_SECONDS)
     observer.wait_rolled("gpt", lambda d: d["spec"]["replicas"] == 2, "two replicas")
+
+
+def of_the_newer(observer: Observer) -> None:
+    def image(deployment: Object) -> object:
+        return next(c["image"] for c in deployment["spec"]["template"]["spec"]["containers"] if c["name"] == "engine")
+
+    observer.wait_rolled("gpt", lambda d: image(d) == NEWER_IMAGE, "the newer image")
+    ready(observer)
 
 
 def gone(observer: Observer) -> None:
@@ -81,7 +94,7 @@ def rotate(kube: Kube, namespace: str) -> None:
     kube.delete("Deployment", "gpt", namespace)
 
 
-def upgrade_and_render_again(kube: Kube, namespace: str) -> None:
+def render_again(kube: Kube, namespace: str) -> None:
     kube.merge("GPTService", "gpt", namespace, {"metadata": {"annotations": {"ai.example.com/rerender": "1"}}})
 
 
@@ -106,7 +119,7 @@ class Scenario:
 
 TWO = service(replicas=2)
 STABLE = {"GPTSERVICE_STABLE_SECONDS": "1"}
-NEWER = {"GPTSERVICE_RUNTIME_IMAGE": "localhost/gptservice-standin:newer"}
+NEWER = {"GPTSERVICE_RUNTIME_IMAGE": NEWER_IMAGE}
 
 EDITS: dict[str, Scenario] = {
     "create": Scenario(act=create, before=None),
@@ -131,5 +144,5 @@ TRANSITIONS: dict[str, Scenario] = {
     "made again": Scenario(act=make_again, new_key=True, all_new=True),
     "made again while down": Scenario(act=make_again, down=True, new_key=True, all_new=True),
     "upgrade": Scenario(act=spec(maxInflightRequests=7), down=True, upgrade=NEWER),
-    "upgrade, rendered again": Scenario(act=upgrade_and_render_again, down=True, upgrade=NEWER),
+    "upgrade, rendered again": Scenario(act=render_again, down=True, upgrade=NEWER, ends=of_the_newer),
 }

@@ -76,11 +76,14 @@ def assert_untouched(observer: Observer, during: Callable[[], None]) -> None:
     assert observer.versions() == before
 
 
-def settle(board: Switchboard, namespaces: set[str]) -> None:
-    """Wait until the operator has written nothing to these namespaces for a while."""
+def settle(board: Switchboard, namespaces: set[str], *, since: int = 0) -> None:
+    """Wait until the operator has written nothing to these namespaces for a while.
+
+    `since` is a position of the log from before they were made: a long log takes long to look through.
+    """
 
     def last() -> float:
-        found = [entry.time for entry in board.log.writes() if entry.target.namespace in namespaces]
+        found = [entry.time for entry in board.log.writes(since) if entry.target.namespace in namespaces]
         return time.time() - found[-1] if found else _SETTLE_SECONDS
 
     wait_until(last, lambda age: age >= _SETTLE_SECONDS, "the writes to end", timeout=30)

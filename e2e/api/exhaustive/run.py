@@ -61,6 +61,11 @@ class Runner:
     cluster: Cluster
     stack: ExitStack
     namespaces: set[str] = field(default_factory=set[str])
+    _began: int = field(init=False)
+    """Where the log stood before."""
+
+    def __post_init__(self) -> None:
+        self._began = self.board.log.position
 
     def reference(self) -> Reference:
         """Run it undisturbed."""
@@ -70,7 +75,7 @@ class Runner:
         counted = self.board.count_events(observer.namespace)
         self._act([observer])
         self.scenario.ends(observer)
-        settle(self.board, {observer.namespace})
+        settle(self.board, {observer.namespace}, since=self._began)
         after, entries = oracles.observe(observer), self._writes(observer, mark)
         new = oracles.new_children(before, after, all_new=self.scenario.all_new)
         self.board.clear()
@@ -88,7 +93,7 @@ class Runner:
 
     def assert_quiet(self) -> None:
         """After all of it nothing is written any more, over a resync."""
-        settle(self.board, self.namespaces)
+        settle(self.board, self.namespaces, since=self._began)
         self._configure(SOON, upgraded=True)
         assert_silent(self.board, self.cluster, self.namespaces, resyncs=1)
 
@@ -139,7 +144,7 @@ class Runner:
         if self.scenario.before is not None:
             self.kube.apply(self.scenario.before, observer.namespace)
             self.scenario.begins(observer)
-            settle(self.board, {observer.namespace})
+            settle(self.board, {observer.namespace}, since=self._began)
         return observer
 
     def _act(

@@ -226,7 +226,11 @@ class TestRunning:
         async def main() -> None:
             app = build_app(builders.config(), cluster.as_cluster())
             tried: list[Queue] = []
-            monkeypatch.setattr(Queue, "try_again", lambda queue: tried.append(queue))
+
+            def try_again(queue: Queue) -> None:
+                tried.append(queue)
+
+            monkeypatch.setattr(Queue, "try_again", try_again)
             app.on_listed(kinds.DEPLOYMENT)
             assert tried == []
             app.on_listed(kinds.GPT_SERVICE)

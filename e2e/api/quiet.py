@@ -42,7 +42,8 @@ def assert_silent(
     wait_for_resyncs(board, resyncs)
     then()
     sent = [entry for entry in board.log.writes(mark) if entry.target.namespace in namespaces]
-    assert sent == [], f"the operator wrote {len(sent)} times in steady state: {[str(e.target) for e in sent]}"
+    told = [(str(entry.target), entry.sent) for entry in sent]
+    assert sent == [], f"the operator wrote {len(sent)} times in steady state: {told}"
     stored = [
         write
         for write in cluster.audit.writes(audit_mark)

@@ -61,6 +61,12 @@ def of_the_newer(observer: Observer) -> None:
     observer.wait_rolled("gpt", lambda d: image(d) == NEWER_IMAGE, "the newer image")
     ready(observer)
 
+    # No generation tells of this edit: what the status says from before it looks finished.
+    def said(gpt: Object | None) -> bool:
+        return bool(((gpt or {})["status"].get("effective") or {}).get("image") == NEWER_IMAGE)
+
+    observer.wait(said, "to say which image it runs", timeout=_SECONDS)
+
 
 def gone(observer: Observer) -> None:
     wait_until(observer.children, lambda found: not found, "the children to go", timeout=COLLECTED)

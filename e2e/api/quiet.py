@@ -21,12 +21,29 @@ _WRITTEN = frozenset(KINDS[kind].plural for kind in ("GPTService", "GPTModel", *
 def assert_quiet(operator: OperatorProcess, board: Switchboard, cluster: Cluster, namespaces: set[str]) -> None:
     """Watch three resyncs and a restart; fails with what was written by anyone to our kinds in these namespaces."""
     settle(board, namespaces)
+
+    def restart() -> None:
+        operator.restart()
+        time.sleep(_SETTLE_SECONDS)
+
+    assert_silent(board, cluster, namespaces, resyncs=RESYNCS, then=restart)
+
+
+def assert_silent(
+    board: Switchboard,
+    cluster: Cluster,
+    namespaces: set[str],
+    *,
+    resyncs: int,
+    then: Callable[[], None] = lambda: None,
+) -> None:
+    """As `assert_quiet`, over so many resyncs from now on and what `then` does."""
     mark, audit_mark = board.log.position, cluster.audit.mark(quiet_seconds=0.2, limit_seconds=5)
-    wait_for_resyncs(board, RESYNCS)
-    operator.restart()
-    time.sleep(_SETTLE_SECONDS)
+    wait_for_resyncs(board, resyncs)
+    then()
     sent = [entry for entry in board.log.writes(mark) if entry.target.namespace in namespaces]
-    assert sent == [], f"the operator wrote {len(sent)} times in steady state"
+    told = [(str(entry.target), entry.sent) for entry in sent]
+    assert sent == [], f"the operator wrote {len(sent)} times in steady state: {told}"
     stored = [
         write
         for write in cluster.audit.writes(audit_mark)
@@ -60,11 +77,14 @@ def assert_untouched(observer: Observer, during: Callable[[], None]) -> None:
     assert observer.versions() == before
 
 
-def settle(board: Switchboard, namespaces: set[str]) -> None:
-    """Wait until the operator has written nothing to these namespaces for a while."""
+def settle(board: Switchboard, namespaces: set[str], *, since: int = 0) -> None:
+    """Wait until the operator has written nothing to these namespaces for a while.
+
+    `since` is a position of the log from before they were made: a long log takes long to look through.
+    """
 
     def last() -> float:
-        found = [entry.time for entry in board.log.writes() if entry.target.namespace in namespaces]
+        found = [entry.time for entry in board.log.writes(since) if entry.target.namespace in namespaces]
         return time.time() - found[-1] if found else _SETTLE_SECONDS
 
     wait_until(last, lambda age: age >= _SETTLE_SECONDS, "the writes to end", timeout=30)

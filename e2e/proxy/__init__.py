@@ -12,6 +12,7 @@ from e2e.proxy.faults import (
     hang,
     kill,
     refuse_connection,
+    replay,
 )
 from e2e.proxy.log import Entry
 from e2e.proxy.running import Proxy, ProxyOptions, ProxyThread
@@ -34,4 +35,5 @@ __all__ = [
     "hang",
     "kill",
     "refuse_connection",
+    "replay",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, cast
 
@@ -25,6 +26,8 @@ class Action(StrEnum):
     """Delivered twice; the client gets the second answer."""
     DELAY = "delay"
     """Forwarded (`before`) or answered (`after`) `seconds` later."""
+    REPLAY = "replay"
+    """A list is answered as it was while lists were recorded, resourceVersion and all; forwarded if it was not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +37,16 @@ class Fault:
     action: Action
     when: Literal["before", "after"] = "before"
     code: int = 500
-    retry_after: int | None = None
-    """Seconds for the Retry-After header of an `answer`; None leaves the header out."""
+    retry_after: int | str | None = None
+    """The Retry-After header of an `answer`: seconds, or any text such as a date; None leaves it out."""
     seconds: float = 0.0
 
     def __str__(self) -> str:
         if self.action is Action.ANSWER:
             wait = "" if self.retry_after is None else f" Retry-After {self.retry_after}"
             return f"answer {self.code}{wait}"
-        if self.action is Action.DUPLICATE:
-            return "duplicate"
+        if self.action in (Action.DUPLICATE, Action.REPLAY):
+            return str(self.action)
         return f"{self.action} {self.when}"
 
 
@@ -59,7 +62,7 @@ def refuse_connection() -> Fault:
     return Fault(action=Action.DROP, when="before")
 
 
-def answer(code: int, *, retry_after: int | None = None) -> Fault:
+def answer(code: int, *, retry_after: int | str | None = None) -> Fault:
     return Fault(action=Action.ANSWER, code=code, retry_after=retry_after)
 
 
@@ -73,6 +76,10 @@ def duplicate() -> Fault:
 
 def delay(seconds: float, when: Literal["before", "after"] = "before") -> Fault:
     return Fault(action=Action.DELAY, seconds=seconds, when=when)
+
+
+def replay() -> Fault:
+    return Fault(action=Action.REPLAY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,20 +115,30 @@ class Match:
 
 @dataclass(kw_only=True)
 class Countdown:
-    """Picks the `nth` thing that it is shown and the `times - 1` after it; `times` None means for ever."""
+    """Picks the `nth` thing that it is shown and the `times - 1` after it; `times` None means for ever.
+
+    With a `rate` below 1 each of these is picked with that probability; the same `seed` gives the same picks.
+    """
 
     nth: int = 1
     times: int | None = 1
-    seen: int = 0
-    fired: int = 0
+    rate: float = 1.0
+    seed: int = 0
+    seen: int = field(default=0, init=False)
+    fired: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         if self.nth < 1:
             raise ValueError(f"nth must be at least 1, got {self.nth}")
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"rate must be above 0 and at most 1, got {self.rate}")
+        self._random = random.Random(self.seed)  # noqa: S311 (not for secrets)
 
     def picks(self) -> bool:
         self.seen += 1
         if self.seen < self.nth or (self.times is not None and self.fired >= self.times):
+            return False
+        if self.rate < 1 and self._random.random() >= self.rate:
             return False
         self.fired += 1
         return True

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from e2e.proxy.target import Target
 
@@ -33,6 +34,10 @@ class Entry:
     """What the API server said with a status from 400 on, shortened."""
     events: int = 0
     """Events passed on, for a watch."""
+    sent: Mapping[str, Any] | None = None
+    """The body of a write to a status, for whoever asks what was claimed when; bodies of others may hold secrets."""
+    forwarded: bool = False
+    """Whether the API server got it."""
 
     def finish(self) -> None:
         self.seconds = time.time() - self.time

@@ -10,7 +10,7 @@ import ssl
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 from aiohttp import web
@@ -18,7 +18,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from e2e.proxy.faults import Action, Fault
-from e2e.proxy.switchboard import Switchboard
+from e2e.proxy.switchboard import KeptList, Switchboard
 from e2e.proxy.target import Target, classify
 from e2e.proxy.watch_stream import serve_watch
 
@@ -117,14 +117,16 @@ class ProxyServer:
 
     async def _answer(self, request: web.Request, target: Target, entry: Entry) -> web.StreamResponse:
         body = await request.read()
+        entry.sent = status_sent(target, body)
         fault = self.switchboard.pick_fault(target, entry.user_agent)
         if fault is not None:
             entry.fault = str(fault)
-            if fault.action is Action.ANSWER:
-                entry.code = fault.code
-                return status_response(fault)
+            if answered := self._in_place(request, fault):
+                entry.code = answered.status
+                return answered
             if fault.when == "before":
                 await self._suffer(fault)
+        entry.forwarded = True
         if target.verb == "watch":
             return await serve_watch(self.switchboard, request, entry, lambda: self._open(request, body))
         response = await self._forward(request, body)
@@ -137,6 +139,14 @@ class ProxyServer:
             entry.error = response.body[:_ERROR_LENGTH].decode(errors="replace")
         return response
 
+    def _in_place(self, request: web.Request, fault: Fault) -> web.Response | None:
+        """The answer that is given without asking the API server, if the fault is to give one."""
+        if fault.action is Action.ANSWER:
+            return status_response(fault)
+        if fault.action is Action.REPLAY and (kept := self.switchboard.kept_list(request.raw_path)):
+            return web.Response(headers=kept.headers, body=kept.body)
+        return None
+
     def _open(self, request: web.Request, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None:
             raise RuntimeError("the proxy is not started")
@@ -148,8 +158,10 @@ class ProxyServer:
 
     async def _forward(self, request: web.Request, body: bytes) -> web.Response:
         async with self._open(request, body) as upstream:
-            content = await upstream.read()
-            return web.Response(status=upstream.status, headers=end_to_end(upstream.headers), body=content)
+            content, headers = await upstream.read(), end_to_end(upstream.headers)
+            if request.method == "GET" and upstream.status == HTTPStatus.OK:
+                self.switchboard.keep_list(request.raw_path, KeptList(headers, content))
+            return web.Response(status=upstream.status, headers=headers, body=content)
 
     async def _suffer(self, fault: Fault) -> None:
         """Do what a fault does on its side of the forwarding; ConnectionDropped where no answer follows."""
@@ -175,6 +187,17 @@ def drop_connection(request: web.Request) -> web.StreamResponse:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=HTTPStatus.BAD_GATEWAY)
+
+
+def status_sent(target: Target, body: bytes) -> dict[str, Any] | None:
+    """The body of a write to a status; None of any other."""
+    if target.verb != "status":
+        return None
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def end_to_end(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
-from e2e.proxy.faults import Action, EventRule, Fault, Match, Rule
+from multidict import CIMultiDict
+
+from e2e.proxy.faults import Action, EventAction, EventRule, Fault, Match, Rule
 from e2e.proxy.log import Entry, RequestLog
 from e2e.proxy.target import Target
 
@@ -24,6 +26,16 @@ class Watch:
     resource: str
     entry: Entry
     cut: asyncio.Future[Literal["abort", "end"]]
+    mute: bool = False
+    """Nothing is passed on any more, and nobody is told."""
+
+
+@dataclass(frozen=True)
+class KeptList:
+    """The answer to a list, for a `replay`."""
+
+    headers: CIMultiDict[str]
+    body: bytes
 
 
 @dataclass(kw_only=True)
@@ -78,6 +90,9 @@ class Switchboard:
     _paused: set[str | None] = field(default_factory=set[str | None])
     _delays: dict[str | None, float] = field(default_factory=dict[str | None, float])
     _watches: set[Watch] = field(default_factory=set[Watch])
+    _lists: dict[str, KeptList] = field(default_factory=dict[str, KeptList])
+    """The recorded answers by path and query."""
+    _recording: bool = False
     _hung: int = 0
     _released: int = 0
     _change: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,12 +116,24 @@ class Switchboard:
         self._event_rules.append(rule)
         return rule
 
+    def count_events(self, namespace: str) -> EventRule:
+        """A rule that does nothing but count (`seen`) the watch events of a namespace from now on."""
+        return self.add_event_rule(EventRule(action=EventAction.DELAY, namespace=namespace, times=0))
+
     @on_loop
     def cut_watches(self, resource: str | None = None, *, how: Literal["abort", "end"] = "abort") -> int:
         """Close open watches now, by dropping the connection or by ending the answer; returns how many."""
         hit = [w for w in self._watches if resource in (None, w.resource) and not w.cut.done()]
         for watch in hit:
             watch.cut.set_result(how)
+        return len(hit)
+
+    @on_loop
+    def mute_watches(self, resource: str | None = None) -> int:
+        """Let the watches that are open now fall silent for good; later ones are as usual. Returns how many."""
+        hit = [watch for watch in self._watches if resource in (None, watch.resource)]
+        for watch in hit:
+            watch.mute = True
         return len(hit)
 
     @on_loop
@@ -142,10 +169,17 @@ class Switchboard:
         self._gone += [Gone(resource=resource, how=how) for _ in range(times)]
 
     @on_loop
+    def record_lists(self, on: bool = True) -> None:
+        """Keep the last answer to each list, or stop to; `replay` faults give what was kept."""
+        self._recording = on
+
+    @on_loop
     def clear(self) -> None:
         """Take every fault back and let go what hangs or is held; open watches and the log stay."""
         for rules in (self._rules, self._event_rules, self._gone, self._held, self._paused, self._delays):
             rules.clear()
+        self._lists.clear()
+        self._recording = False
         self._released = self._hung
         self._changed()
 
@@ -180,6 +214,13 @@ class Switchboard:
         if found is not None:
             self._gone.remove(found)
         return found
+
+    def keep_list(self, path: str, answer: KeptList) -> None:
+        if self._recording:
+            self._lists[path] = answer
+
+    def kept_list(self, path: str) -> KeptList | None:
+        return self._lists.get(path)
 
     async def admit_watch(self, resource: str) -> None:
         """Wait as long as new watches of this resource are delayed or paused."""

@@ -94,6 +94,8 @@ async def _pump(
     """Pass events on until the upstream or a rule ends them; returns how the client's answer ends then."""
     try:
         async for line in _lines(upstream):
+            if watch.mute:
+                continue
             await board.pass_gate(watch.resource)
             rule = board.pick_event_rule(watch.resource, json.loads(line)) if board.reads_events else None
             for part in await _treat(line, rule):

@@ -95,6 +95,9 @@ class App:
     def on_listed(self, kind: kinds.Kind) -> None:
         """Have a kind read after its watch began; an optional one may have come to the cluster just now."""
         self.listing.request(kind)
+        if kind is kinds.GPT_SERVICE:
+            # A watch begins anew after an outage.
+            self.queue.try_again()
         if kind in kinds.OPTIONAL:
             self.discovery.request()
 

@@ -77,6 +77,18 @@ class Queue:
             if not item.running:
                 self._schedule(due, key)
 
+    def try_again(self) -> None:
+        """End all back-offs within ``backoff_base`` seconds: what has failed may succeed now."""
+        now = self.clock()
+        for key, item in self._items.items():
+            if not item.failures or item.due is None:
+                continue
+            item.not_before = now + self.backoff_base * random.random()  # noqa: S311  # jitter
+            if item.not_before < item.due:
+                item.due = item.not_before
+                if not item.running:
+                    self._schedule(item.due, key)
+
     def length(self) -> int:
         """Return how many services wait for a pass."""
         return sum(1 for item in self._items.values() if item.due is not None)

@@ -1,8 +1,9 @@
 """kopf, and the only module besides ``login`` that knows it: which watch feeds what. Nothing else happens there."""
 
 import asyncio
+import itertools
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,6 +14,9 @@ from .api import kinds
 from .config import Config
 from .health import WATCH_SECONDS
 from .login import Tracing, login_traced
+
+LONGEST_PAUSE = 5.0
+"""Seconds between the tries of a watch while the API server does not answer: an outage is noticed to be over soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,13 @@ def build_registry(hooks: Hooks) -> kopf.OperatorRegistry:
     return registry
 
 
+class Backoffs(Iterable[float]):
+    """The pauses in seconds between a watch's failures: without end, as kopf ends a watch for good after the last."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((0.5, 1.0, 2.0, 3.0), itertools.repeat(LONGEST_PAUSE))
+
+
 def build_settings(config: Config) -> kopf.OperatorSettings:
     """Return kopf's settings: it watches and logs in; it writes nothing."""
     settings = kopf.OperatorSettings()
@@ -71,6 +82,7 @@ def build_settings(config: Config) -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=kinds.GROUP, key="unused")
     settings.networking.request_timeout = config.request_timeout_seconds
     settings.networking.connect_timeout = min(10.0, config.request_timeout_seconds)
+    settings.networking.error_backoffs = Backoffs()
     # In some namespaces alone, nothing that lies in none may be read: neither CRDs nor namespaces.
     settings.scanning.disabled = bool(config.namespaces)
     settings.watching.chunk_size = 500

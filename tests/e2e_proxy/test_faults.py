@@ -103,3 +103,20 @@ def test_rules_from_json() -> None:
 def test_refuses_unknown_rules(data: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         rule_from_json(data)
+
+
+def picked(rule: Countdown) -> list[int]:
+    return [number for number in range(200) if rule.picks()]
+
+
+def test_a_rate_picks_about_so_many_and_the_same_ones_again() -> None:
+    first = picked(Countdown(times=None, rate=0.1, seed=7))
+    assert 5 <= len(first) <= 40
+    assert first == picked(Countdown(times=None, rate=0.1, seed=7))
+    assert first != picked(Countdown(times=None, rate=0.1, seed=8))
+
+
+@pytest.mark.parametrize("rate", [0, 1.5, -1])
+def test_a_rate_is_a_probability(rate: float) -> None:
+    with pytest.raises(ValueError, match="rate must be above 0 and at most 1"):
+        Countdown(rate=rate)

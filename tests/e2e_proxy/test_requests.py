@@ -179,3 +179,29 @@ async def test_writes_the_log_to_a_file(upstream: Upstream, tmp_path: Any) -> No
         await (await session.get(f"{proxy.url}/api/v1/pods")).read()
     (line,) = file.read_text().splitlines()
     assert json.loads(line)["target"]["resource"] == "pods"
+
+
+async def test_a_list_is_answered_as_it_was(client: Client, upstream: Upstream, proxy: Proxy) -> None:
+    board = proxy.switchboard
+    board.record_lists()
+    assert await client.send("GET", "/api/v1/pods?limit=5") == (200, {"count": 1})
+    board.record_lists(False)
+    assert await client.send("GET", "/api/v1/pods?limit=5") == (200, {"count": 2})
+    rule = board.fail(faults.replay(), match=Match(verbs=frozenset({"list"})), times=None)
+    assert await client.send("GET", "/api/v1/pods?limit=5") == (200, {"count": 1})
+    assert await client.send("GET", "/api/v1/services") == (200, {"count": 3}), "what was not recorded is asked for"
+    assert (rule.fired, len(upstream.received)) == (2, 3)
+    assert [entry.fault for entry in board.log.since(2)] == ["replay", "replay"]
+    board.clear()
+    assert await client.send("GET", "/api/v1/pods?limit=5") == (200, {"count": 4})
+
+
+async def test_a_status_that_was_sent_is_kept_and_no_other_body(client: Client, proxy: Proxy) -> None:
+    proxy.switchboard.fail(faults.answer(503, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), nth=2)
+    await client.send("POST", "/api/v1/namespaces/ns/secrets", body='{"data": "hidden"}')
+    path = "/apis/ai.example.com/v1/namespaces/ns/gptservices/gpt/status"
+    code, _ = await client.send("PATCH", path, body='{"status": {"phase": "Ready"}}')
+    assert code == 503
+    secret, status = proxy.switchboard.log.since()
+    assert (secret.sent, secret.forwarded) == (None, True)
+    assert (status.sent, status.forwarded) == ({"status": {"phase": "Ready"}}, False)

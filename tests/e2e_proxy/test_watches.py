@@ -209,3 +209,29 @@ async def test_clear_takes_everything_back(client: Client, upstream: Upstream, p
 async def test_a_refused_watch_keeps_its_status(client: Client, proxy: Proxy) -> None:
     proxy.switchboard.fail(answer(403), match=Match(verbs=frozenset({"watch"})))
     assert (await client.watch()).answer.status == 403
+
+
+async def test_muted_watches_stay_open_and_say_nothing(
+    client: Client, upstream: Upstream, proxy: Proxy, soon: Soon
+) -> None:
+    muted = await client.watch()
+    await soon(lambda: len(upstream.watches) == 1)
+    assert proxy.switchboard.mute_watches("deployments") == 1
+    upstream.feed(name="unheard")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(muted.next(), 0.2)
+    later = await client.watch()
+    await soon(lambda: len(upstream.watches) == 2)
+    upstream.feed(name="heard")
+    assert await later.next_name() == "heard"
+    assert proxy.switchboard.open_watches() == ["deployments", "deployments"]
+
+
+async def test_counting_events_changes_none(client: Client, upstream: Upstream, proxy: Proxy, soon: Soon) -> None:
+    counted = proxy.switchboard.count_events("ns")
+    watch = await client.watch()
+    await soon(lambda: len(upstream.watches) == 1)
+    upstream.feed(name="one")
+    upstream.feed(name="elsewhere", namespace="other")
+    assert [await watch.next_name(), await watch.next_name()] == ["one", "elsewhere"]
+    assert (counted.seen, counted.fired) == (1, 0)

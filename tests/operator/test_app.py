@@ -1,11 +1,12 @@
 """The wiring without its watches: events in, wakes and lists out; filling, resync and the probe."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client import REGISTRY
@@ -15,6 +16,7 @@ from gptservice_operator import errors, names, passes, render
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.app import App, build_app
+from gptservice_operator.queue import Queue
 from gptservice_operator.watches import build_settings
 from tests.operator import builders, virtual_time
 from tests.operator.builders import NAMESPACE, Body
@@ -218,6 +220,24 @@ class TestRunning:
         virtual_time.run(main())
         assert "Deployment" in cluster.written()
 
+    def test_when_the_services_are_listed_anew_what_has_failed_is_tried_again(
+        self, cluster: Lists, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def main() -> None:
+            app = build_app(builders.config(), cluster.as_cluster())
+            tried: list[Queue] = []
+
+            def try_again(queue: Queue) -> None:
+                tried.append(queue)
+
+            monkeypatch.setattr(Queue, "try_again", try_again)
+            app.on_listed(kinds.DEPLOYMENT)
+            assert tried == []
+            app.on_listed(kinds.GPT_SERVICE)
+            assert tried == [app.queue]
+
+        virtual_time.run(main())
+
     def test_a_kind_that_comes_later_is_noticed_when_its_watch_begins(self, cluster: Lists) -> None:
         async def main() -> None:
             app = build_app(builders.config(), cluster.as_cluster())
@@ -358,6 +378,15 @@ class TestSettings:
         settings = build_settings(builders.config())
         assert settings.posting.enabled is False
         assert settings.persistence.finalizer == names.FINALIZER != "kopf.zalando.org/KopfFinalizerMarker"
+
+    def test_an_outage_of_any_length_ends_no_watch(self) -> None:
+        """kopf gives up after a minute, for good, and the process would have to be started again."""
+        backoffs = build_settings(builders.config()).networking.error_backoffs
+        for _ in range(2):  # each request begins anew
+            waits = list(itertools.islice(cast("Iterable[float]", backoffs), 1000))
+            assert len(waits) == 1000
+            assert waits[0] <= 1
+            assert max(waits) == waits[-1] == 5
 
     def test_requests_end_in_time(self) -> None:
         settings = build_settings(builders.config(request_timeout_seconds=5.0))

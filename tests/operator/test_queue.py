@@ -89,6 +89,55 @@ def waits(times: list[float]) -> list[float]:
     return [later - earlier for earlier, later in pairwise(times)]
 
 
+class TestTryingAgain:
+    """What has failed may succeed now: something says that the API server answers."""
+
+    def test_a_back_off_ends_soon(self) -> None:
+        async def script(queue: Queue) -> None:
+            queue.wake(A)
+            await asyncio.sleep(70)
+            queue.try_again()
+            await asyncio.sleep(1)
+
+        passes = simulate(script, Passes(outcome=failing_first(8)))
+        assert passes.times()[-1] < 70 + BASE + 0.01
+        assert passes.times()[-2] < 70, "nothing else was due"
+
+    def test_another_failure_is_waited_for_as_long_as_before(self) -> None:
+        async def script(queue: Queue) -> None:
+            queue.wake(A)
+            await asyncio.sleep(70)
+            queue.try_again()
+            await asyncio.sleep(120)
+
+        times = simulate(script, Passes(outcome=failing_first(1000))).times()
+        tried = next(number for number, at in enumerate(times) if at >= 70)
+        assert times[tried + 1] - times[tried] > MAX / 2 - 0.01
+
+    def test_what_has_not_failed_is_left_alone(self) -> None:
+        async def script(queue: Queue) -> None:
+            queue.wake(A)
+            queue.wake(B, after=30)
+            await asyncio.sleep(5)
+            queue.try_again()
+            await asyncio.sleep(10)
+
+        passes = simulate(script, Passes(outcome=lambda key, _: 60.0))
+        assert (passes.times(A), passes.times(B)) == ([0], [])
+
+    def test_services_do_not_come_all_at_once(self) -> None:
+        async def script(queue: Queue) -> None:
+            for number in range(50):
+                queue.wake(("team", str(number)))
+            await asyncio.sleep(70)
+            queue.try_again()
+            await asyncio.sleep(1)
+
+        passes = simulate(script, Passes(outcome=failing_first(8)), workers=100)
+        again = {at for at, _ in passes.starts if 70 <= at < 70 + BASE}
+        assert len(again) > 25
+
+
 class TestWakes:
     def test_a_wake_is_one_pass_at_once(self) -> None:
         async def script(queue: Queue) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 WATCH_SECONDS = 240
 """How long the API server is asked to keep a watch open: a watch that lives is asked for again that often."""
 DEAF_SECONDS = 2 * WATCH_SECONDS
-"""A watch that was not even asked for in so long is not there any more. The API server's own outage is none:
-then it is asked for in vain, again and again."""
+"""A watch that was not even asked for in so long, or was forbidden all the time, is not there any more. An outage of
+the API server is no reason: then it is asked for in vain, again and again."""
 WAITING_SECONDS = 300.0
 """A pass that has been due for so long, while none ended in as long, means that the queue does not move."""
 STUCK_SECONDS = 900.0

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import kopf
+from yarl import URL
 
 from .api import kinds
 from .scope import Scope
@@ -17,6 +18,7 @@ GONE_SECONDS = 10.0
 deletion by then, upon which it drops the watch; the API server tells the two in any order."""
 
 _SCAN_PATH = "/apis"
+_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class Tracing:
     listed: Callable[[kinds.Kind], None]
     """Called when kopf has listed a kind, so that its watch begins."""
     asked: Callable[[str], None]
-    """Called with the path of a watch that is asked for, whatever the API server will say."""
+    """Called with the path of a watch that was asked for, also where nobody answers, but not where it is forbidden."""
     on_scan: Callable[[], Awaitable[None]]
     """Awaited before kopf looks which kinds there are: at the start, and when a CRD changes."""
 
@@ -50,7 +52,7 @@ def login_traced(tracing: Tracing, **kwargs: Any) -> kopf.AiohttpSession | None:
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
         trust_env=info.trust_env,
-        trace_configs=[_trace(tracing)],
+        trace_configs=[_trace_lists(tracing), _trace_watches(tracing)],
     )
     return kopf.AiohttpSession(
         server=info.server,
@@ -60,14 +62,12 @@ def login_traced(tracing: Tracing, **kwargs: Any) -> kopf.AiohttpSession | None:
     )
 
 
-def _trace(tracing: Tracing) -> aiohttp.TraceConfig:
+def _trace_lists(tracing: Tracing) -> aiohttp.TraceConfig:
     by_path = tracing.scope.paths()
 
     async def on_request_start(_session: Any, _context: Any, params: aiohttp.TraceRequestStartParams) -> None:
         if params.url.path == _SCAN_PATH:
             await tracing.on_scan()
-        if params.url.path in by_path and "watch" in params.url.query:
-            tracing.asked(params.url.path)
 
     async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
         query = params.url.query
@@ -80,4 +80,24 @@ def _trace(tracing: Tracing) -> aiohttp.TraceConfig:
     config = aiohttp.TraceConfig()
     config.on_request_start.append(on_request_start)
     config.on_request_end.append(on_request_end)
+    return config
+
+
+def _trace_watches(tracing: Tracing) -> aiohttp.TraceConfig:
+    paths = set(tracing.scope.paths())
+
+    def told(url: URL) -> None:
+        if url.path in paths and "watch" in url.query:
+            tracing.asked(url.path)
+
+    async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
+        if params.response.status not in _REFUSED:
+            told(params.url)
+
+    async def on_request_exception(_session: Any, _context: Any, params: aiohttp.TraceRequestExceptionParams) -> None:
+        told(params.url)
+
+    config = aiohttp.TraceConfig()
+    config.on_request_end.append(on_request_end)
+    config.on_request_exception.append(on_request_exception)
     return config

@@ -23,7 +23,9 @@ LOGIN: dict[str, Any] = {"logger": logging.getLogger("test"), "settings": kopf.O
 
 
 async def answer(request: web.Request) -> web.Response:
-    status = int(request.query.get("answer", "200"))
+    if request.query.get("answer") == "hang-up" and request.transport is not None:
+        request.transport.abort()
+    status = int(request.query.get("answer", "200").replace("hang-up", "200"))
     return web.json_response({"authorization": request.headers.get("Authorization")}, status=status)
 
 
@@ -94,10 +96,21 @@ async def test_nothing_else_is_told(session: Session, method: str, path: str) ->
     assert session.told == []
 
 
-@pytest.mark.parametrize("status", [200, 500, 410])
-async def test_a_watch_that_is_asked_for_is_told_whatever_comes_of_it(session: Session, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "told"), [(200, True), (500, True), (429, True), (410, True), (403, False), (401, False)]
+)
+async def test_a_watch_that_was_asked_for_is_told_unless_it_may_not_be(
+    session: Session, status: int, told: bool
+) -> None:
+    """An outage of the API server is no reason to start the process again; a missing right is one to look."""
     await session.ask("GET", f"/api/v1/pods?watch=true&answer={status}")
     await session.ask("GET", f"/api/v1/pods?limit=500&answer={status}")
+    assert session.asked == (["/api/v1/pods"] if told else [])
+
+
+async def test_a_watch_that_nobody_answers_is_told(session: Session) -> None:
+    with pytest.raises(aiohttp.ClientError):
+        await session.ask("GET", "/api/v1/pods?watch=true&answer=hang-up")
     assert session.asked == ["/api/v1/pods"]
 
 

@@ -16,6 +16,9 @@ from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Match, Switchboard, kill
 
+# `make test` has a sample of these among others: e2e/api/exhaustive.
+pytestmark = pytest.mark.long
+
 BEFORE = service(replicas=1, engine={"args": ["--seed=1"]})
 
 

@@ -28,8 +28,17 @@ EVERYTHING_SERVED = companions.Seen(served=frozenset(kinds.OPTIONAL))
 CONFIG = Config(runtime_image="localhost/gptservice-standin:dev")
 # What must exist before a pod may name it; none of it does here.
 PREREQUISITES = ("serviceAccountName", "priorityClassName", "runtimeClassName")
-NOT_IN_THE_SCHEMA = ("this version serves models from", "is reserved: ", "the variable is reserved: ")
-"""What the operator refuses though the schema does not: what comes with a later version, and what belongs to it."""
+NOT_IN_THE_SCHEMA = (
+    "this version serves models from",
+    "a web server lists no folders",
+    " models, and this is ",
+    "is a GGUF file",
+    "leaves nothing for decrypted weights",
+    "is reserved: ",
+    "the variable is reserved: ",
+)
+"""What the operator refuses though the schema does not: what belongs to it, and what hangs on several fields, on the
+catalogue or on the version of vLLM."""
 
 seen: dict[str, int] = {"accepted": 0, "refused": 0, "rendered": 0}
 

@@ -14,6 +14,7 @@ _TEXTS = (_DIGEST, "metadata.labels['a']", "example.com/gpu", "http://a", "100%"
 _CHOSEN: dict[str, Any] = {
     ".model": "pvc://models/" + "m" * 1011,
     ".modelRef": None,
+    ".modelCredentialsSecretRef": None,
     ".auth.disabled": None,
     ".auth.apiKeys.secretRef": None,
     ".tls.issuerRef": None,
@@ -24,7 +25,7 @@ _CHOSEN: dict[str, Any] = {
     ".engine.env[].valueFrom": None,
     ".gpu.count": 4,
     ".resources.requests": {"cpu": 1, "memory": "1Gi", "ephemeral-storage": "1Gi"},
-    ".resources.limits": {"cpu": 1, "memory": "1Gi", "ephemeral-storage": "1Gi"},
+    ".resources.limits": {"cpu": 1, "memory": "8Gi", "ephemeral-storage": "1Gi"},
     ".scheduling.tolerations[].operator": "Equal",
     ".scheduling.tolerations[].effect": "NoExecute",
     ".scheduling.topologySpreadConstraints[].whenUnsatisfiable": "DoNotSchedule",

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +24,8 @@ from .skew import Skew
 from .store import Snapshot, Store
 from .writes import Writes
 
-logger = logging.getLogger(__name__)
+STATUS_AGAIN_SECONDS = 1.0
+"""A status in conflict is tried again: if the service was not made anew, which is an event, nothing else would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,7 @@ class Reconciler:
     """Counts services by state, and how long they take."""
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bring one service's children and status to what its spec says.
-
-        Returns:
-            Seconds after which the pass wants to look again, or None.
+        """Bring one service's children and status to what its spec says; return after how many seconds to look again.
 
         Raises:
             errors.OperatorError: something could not be done; what could be done is done, and status says so.
@@ -228,8 +225,10 @@ class Reconciler:
             return again
         try:
             live = await self.cluster.apply_status(namespace=key[0], name=key[1], uid=metadata["uid"], status=wanted)
-        except (errors.Absent, errors.Conflict):
-            return None  # deleted, or made again under the same name, since the pass began: that is another event
+        except errors.Absent:
+            return None  # deleted since the pass began: that is another event
+        except errors.Conflict:
+            return STATUS_AGAIN_SECONDS
         entry = extract.entry(kinds.GPT_SERVICE, live)
         if _is_as_it_was(entry.body(), begun.service):
             self.store.put(entry)

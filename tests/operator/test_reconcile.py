@@ -375,6 +375,23 @@ class TestNamesThatAreTaken:
         assert await world.failing_pass(errors.Conflict) == []
 
 
+class TestStatus:
+    async def test_one_in_conflict_is_tried_again_soon_for_nothing_else_would_wake_the_service(self) -> None:
+        world = World(builders.service())
+        world.cluster.failures["status", "GPTService"] = errors.Conflict("the object has been modified")
+        again = await world.reconciler().reconcile(KEY)
+        assert again is not None
+        assert 0 < again <= 5
+        world.cluster.failures.clear()
+        world.cluster.written()
+        assert await world.run_pass() == [STATUS]
+
+    async def test_one_of_a_service_that_is_gone_is_not(self) -> None:
+        world = World(builders.service())
+        world.cluster.failures["status", "GPTService"] = errors.Absent("not found")
+        assert await world.reconciler().reconcile(KEY) is None
+
+
 class TestFailures:
     @pytest.mark.parametrize("verb", ["get", "apply"])
     @EACH

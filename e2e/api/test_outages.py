@@ -87,7 +87,9 @@ def most_requests(seconds: float) -> int:
     return int((len(KINDS) + SERVICES) * MOST_REQUESTS_PER_MINUTE * max(1.0, seconds / 60))
 
 
-@pytest.mark.parametrize("how", GONE)
+@pytest.mark.parametrize(
+    "how", [how if how == "refused" else pytest.param(how, marks=pytest.mark.long) for how in GONE]
+)
 def test_a_short_outage(operator: OperatorProcess, board: Switchboard, kube: Kube, namespace: str, how: str) -> None:
     took, asked = edit_during(5, GONE[how], operator, board, kube, namespace)
     print(f"all done {took:.1f} s after it, {asked} requests in it")

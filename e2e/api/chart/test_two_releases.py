@@ -13,6 +13,8 @@ from e2e.kubectl import Kubectl
 OTHER = "other-system"
 NOT_OURS = "cannot be imported into the current release: invalid ownership metadata"
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def nothing_else(helm: Helm, kubectl: Kubectl) -> Iterator[None]:

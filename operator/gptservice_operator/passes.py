@@ -36,7 +36,6 @@ def build_queue(config: Config, reconciler: Reconciler, store: Store, journal: J
         interval=config.status_interval_seconds,
         retry_after=lambda error: error.retry_after if isinstance(error, Transient) else None,
     )
-    queue.last_progress = time.monotonic()
     return queue
 
 

@@ -80,7 +80,7 @@ def read(text: str) -> dict[str, list[Case]]:
 
 def merge(kept: Mapping[str, Sequence[Case]], runs: Iterable[Run]) -> dict[str, list[Case]]:
     """Return the kept cases with those of the runs in their place; a whole run leaves none of its level's behind."""
-    levels = {level: list(cases) for level, cases in kept.items()}
+    levels = {level: list(cases) for level, cases in kept.items() if cases}
     for run in runs:
         ran = {case.name for case in run.cases}
         others = [] if run.whole else [case for case in levels.get(run.level, []) if case.name not in ran]

@@ -26,7 +26,7 @@ def try_faults(
     cluster: Cluster,
     record_property: Callable[[str, object], None],
 ) -> Iterator[Try]:
-    """Runs a scenario undisturbed and then with faults at every write and event, or at a few; fails with all failures."""
+    """Runs a scenario undisturbed, then with faults at every write and event, or at a few; fails with all that fail."""
     with ExitStack() as stack:
 
         def run(name: str, scenario: Scenario, *, every: bool) -> None:

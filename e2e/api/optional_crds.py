@@ -37,6 +37,7 @@ _SPECS: dict[kinds.Kind, Object] = {
     kinds.POD_MONITOR: _map(
         ("selector",),
         selector={**_map(matchLabels=_LABELS), "x-kubernetes-map-type": "atomic"},
+        podTargetLabels=_list(_TEXT),
         podMetricsEndpoints=_list(_map(port=_TEXT, path=_TEXT, interval=_TEXT)),
     ),
 }

@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 import signal
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from e2e.api.state import Observer, condition, holds
 from e2e.cluster import paths
-from e2e.kube import Object
+from e2e.installation import NAMESPACE
+from e2e.kube import Kube, Object
 from e2e.kubectl import Kubectl
-from e2e.node import containers
+from e2e.monitoring import prometheus, verdicts
+from e2e.node import containers, monitored
 from e2e.node.conftest import Talk
 from e2e.node.release import STANDIN_IMAGE, VLLM, Release
 
@@ -104,6 +107,19 @@ def test_no_traffic_before_the_warm_up(ready: Object, kubectl: Kubectl, namespac
     assert turned_ready > containers.moment(containers.status(pod)["state"]["running"]["startedAt"])
     service_ready = containers.moment(condition(observer.gpt(NAME), "Ready")["lastTransitionTime"])
     assert service_ready >= turned_ready
+
+
+def test_dashboards_and_alerts_ask_for_what_there_is(
+    ready: Object, kube: Kube, namespace: str, observer: Observer, tmp_path: Path
+) -> None:
+    """Before a real Prometheus: a metric or label that vLLM, the runtime or the operator calls otherwise is noticed."""
+    targets = monitored.targets(kube, observer, NAME)
+    chosen = {"namespace": namespace, "service": NAME}
+    variables = {"operator.json": {"namespace": NAMESPACE}, "fleet.json": chosen, "service.json": chosen}
+    with prometheus.scraping(targets, tmp_path) as asked:
+        asked.wait_scraped_twice(len(targets))
+        assert verdicts.faults(asked, variables) == []
+        assert asked.rule_errors() == {}
 
 
 def _logged(log: str, what: str) -> datetime:

@@ -1,7 +1,7 @@
 """Names of the GPU metrics that NVIDIA's DCGM exporter has by default.
 
-Recorded from the `etc/default-counters.csv` of dcgm-exporter 4: no test of this project has that exporter and a GPU, so that
-one that is renamed there is not noticed here.
+Recorded from the `etc/default-counters.csv` of dcgm-exporter 4: no test of this project has that exporter and a GPU,
+so that one that is renamed there is not noticed here.
 """
 
 LABEL = "gpu"

@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +51,11 @@ class Prometheus:
 
     def parsed(self, query: str) -> Node:
         """A query's tree; QueryError if it is none."""
-        return self._ask("parse_query", query=query)
+        tree: Node = self._ask("parse_query", query=query)
+        return tree
 
     def names(self) -> set[str]:
-        """Names of all series, and of those that the scraped pages only describe: what has not happened has no sample."""
+        """Names of all series, and of those that the pages only describe: what has not happened has no sample."""
         found = set(self._ask("label/__name__/values"))
         for name, descriptions in self._ask("metadata").items():
             several = descriptions[0]["type"] in ("histogram", "summary")
@@ -65,23 +66,26 @@ class Prometheus:
         """Names of all labels."""
         return set(self._ask("labels"))
 
+    def is_ready(self) -> bool:
+        """Whether it answers queries; it listens before that."""
+        try:
+            urllib.request.urlopen(f"{self.url}/-/ready", timeout=programs.HANG_SECONDS).close()  # noqa: S310 - our own
+        except urllib.error.HTTPError:
+            return False
+        return True
+
     def rule_errors(self) -> dict[str, str]:
         """What was wrong when a rule was last evaluated, by its name; TimeoutError if one never is."""
-        deadline = time.monotonic() + programs.HANG_SECONDS
-        while time.monotonic() < deadline:
-            rules = [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
-            if all(rule["health"] != "unknown" for rule in rules):
-                return {rule["name"]: rule["lastError"] for rule in rules if rule["health"] != "ok"}
-            time.sleep(SCRAPE_SECONDS / 4)
-        raise TimeoutError("Prometheus has not evaluated every rule")
+        _wait(lambda: all(rule["health"] != "unknown" for rule in self._rules()), "every rule to be evaluated")
+        return {rule["name"]: rule["lastError"] for rule in self._rules() if rule["health"] != "ok"}
 
     def wait_scraped_twice(self, count: int) -> None:
         """Return once each of so many targets was scraped twice, so that rates have a value; TimeoutError if not."""
-        deadline = time.monotonic() + programs.HANG_SECONDS
-        while len(self.series("count_over_time(up[10m]) >= 2 and min_over_time(up[10m]) == 1")) != count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not all of {count} targets can be scraped: {self._ask('targets')}")
-            time.sleep(SCRAPE_SECONDS / 4)
+        twice = "count_over_time(up[10m]) >= 2 and min_over_time(up[10m]) == 1"
+        _wait(lambda: len(self.series(twice)) == count, f"{count} targets to be scraped twice")
+
+    def _rules(self) -> list[dict[str, Any]]:
+        return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
 
     def _ask(self, path: str, **parameters: str) -> Any:
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
@@ -114,8 +118,18 @@ def scraping(targets: Sequence[Target], folder: Path) -> Iterator[Prometheus]:
     file.write_text(yaml.safe_dump(configuration))
     program = binaries.ensure([binaries.PROMETHEUS])[binaries.PROMETHEUS]
     options = [f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"]
-    with programs.running([program, *options], f"http://{address}/-/ready", folder / "log", {}):
-        yield Prometheus(f"http://{address}")
+    running = Prometheus(f"http://{address}")
+    with programs.running([program, *options], running.url, folder / "log", {}):
+        _wait(running.is_ready, "Prometheus to be ready")
+        yield running
+
+
+def _wait(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + programs.HANG_SECONDS
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {programs.HANG_SECONDS} s in vain for {what}")
+        time.sleep(SCRAPE_SECONDS / 10)
 
 
 def selectors(node: Node) -> Iterator[Node]:

@@ -103,7 +103,7 @@ def recorded() -> set[str]:
 
 def of_rules() -> list[Query]:
     """Those of every rule."""
-    return [Query(file.name, rule.get("alert", rule.get("record")), rule["expr"]) for file, rule in rules()]
+    return [Query(file.name, str(rule.get("alert") or rule["record"]), rule["expr"]) for file, rule in rules()]
 
 
 def all_of_them() -> list[Query]:

@@ -1,6 +1,8 @@
 """Dashboards and alerts as the chart renders them: what is in its files, where Grafana and Prometheus look for it."""
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,16 @@ def with_rules(**values: Any) -> dict[str, Any]:
 def rules(manifests: list[Manifest]) -> list[dict[str, Any]]:
     groups = [group for manifest in of_kind(manifests, "PrometheusRule") for group in manifest["spec"]["groups"]]
     return [rule for group in groups for rule in group["rules"]]
+
+
+def test_the_command_of_the_documents_brings_all_of_it(render: Render) -> None:
+    text = (CHART.parents[1] / "docs" / "monitoring.md").read_text()
+    (block,) = re.findall(r"```sh\n(helm upgrade .*?)```", text, flags=re.DOTALL)
+    words = shlex.split(block)
+    manifests = render(None, *(word for at, word in enumerate(words) if "--set" in (word, words[at - 1])))
+    assert {"ConfigMap", "PrometheusRule", "PodMonitor"} <= {manifest["kind"] for manifest in manifests}
+    for manifest in (*of_kind(manifests, "PrometheusRule"), *of_kind(manifests, "PodMonitor")):
+        assert manifest["metadata"]["labels"]["release"] == "prometheus"
 
 
 def test_nothing_of_it_is_there_unless_it_is_asked_for(render: Render) -> None:

@@ -85,6 +85,13 @@ def test_its_runbook_is_written(alert: dict[str, Any]) -> None:
     assert wanted <= anchors(paths.REPOSITORY / document)
 
 
+def test_the_table_of_alerts_lists_what_there_is() -> None:
+    text = (paths.REPOSITORY / "docs" / "monitoring.md").read_text()
+    written = re.findall(r"^\| `(GPTService\w+)` \| (\w+) \| ([\w ]+) \|", text, flags=re.MULTILINE)
+    alerts = {(one["alert"], one["labels"]["severity"], one.get("for", "at once")) for one in queries.alerts()}
+    assert set(written) == alerts
+
+
 def test_a_reason_that_is_named_is_one() -> None:
     named = {
         reason

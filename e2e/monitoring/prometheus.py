@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -141,7 +141,7 @@ def labels_named(node: Node) -> set[str]:
     """Labels by which a query selects, groups or joins."""
     found: set[str] = set()
     for part in parts(node):
-        matching = part.get("matching") or {}
+        matching: Node = part.get("matching") or {}
         found |= {matcher["name"] for matcher in part.get("matchers") or ()}
         found |= {*(part.get("grouping") or ()), *(matching.get("labels") or ()), *(matching.get("include") or ())}
     return found
@@ -151,6 +151,6 @@ def parts(node: Node) -> Iterator[Node]:
     """A query and all that it is made of."""
     yield node
     for value in node.values():
-        for below in value if isinstance(value, list) else [value]:
+        for below in cast(list[object], value) if isinstance(value, list) else [value]:
             if isinstance(below, dict) and "type" in below:
-                yield from parts(below)
+                yield from parts(cast(Node, below))

@@ -31,8 +31,8 @@ class Query:
     """One query, and where to find it."""
 
     file: str
-    where: str
-    """The place in the file."""
+    title: str
+    """Of the panel; or the name of the variable or rule."""
     text: str
     """As it is in the file, with Grafana's variables."""
 
@@ -42,7 +42,7 @@ class Query:
         return _VARIABLE.sub(lambda found: values[found[1] or found[2]], self.text)
 
     def __str__(self) -> str:
-        return f"{self.file}, {self.where}"
+        return f"{self.file}, {self.title}"
 
 
 def dashboard(file: Path) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def panels(board: Mapping[str, Any]) -> list[Panel]:
 def of_panels() -> list[Query]:
     """Those of every panel of every dashboard."""
     return [
-        Query(file.name, f"panel {panel['id']} {panel['title']!r}, {target['refId']}", target["expr"])
+        Query(file.name, panel["title"], target["expr"])
         for file in DASHBOARDS
         for panel in panels(dashboard(file))
         for target in panel["targets"]

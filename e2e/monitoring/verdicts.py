@@ -30,6 +30,13 @@ def faults(asked: Prometheus, variables: Mapping[str, Mapping[str, str]]) -> lis
     return found
 
 
+def silent(asked: Prometheus, variables: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Titles of the panels of which a line is empty."""
+    return {
+        query.title for query in queries.of_panels() if not asked.series(query.filled(variables.get(query.file, {})))
+    }
+
+
 def _faults(asked: Prometheus, text: str, names: set[str], labels: set[str]) -> Iterator[str]:
     tree = asked.parsed(text)
     selected = list(prometheus.selectors(tree))

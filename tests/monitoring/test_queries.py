@@ -61,8 +61,7 @@ def test_a_gpu_is_found_by_the_pod_that_holds_it(
         f'{BUSY}{{namespace="gpu", pod="exporter", gpu="3"}}': 10,
         f'{BUSY}{{namespace="b", pod="somebody-else", gpu="4"}}': 70,
     }
-    file_name, title = panel
-    (query,) = [one for one in queries.of_panels() if one.file == file_name and f"{title!r}," in one.where]
+    (query,) = [one for one in queries.of_panels() if (one.file, one.title) == panel]
     case: dict[str, Any] = {
         "input_series": [{"series": name, "values": f"{value}x5"} for name, value in series.items()],
         "promql_expr_test": [

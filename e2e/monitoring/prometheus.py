@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
 from e2e.cluster import binaries
 from e2e.monitoring import queries
 from e2e.sources import programs
@@ -115,7 +113,7 @@ def scraping(targets: Sequence[Target], folder: Path) -> Iterator[Prometheus]:
         ],
     }
     file = folder / "prometheus.yaml"
-    file.write_text(yaml.safe_dump(configuration))
+    file.write_text(json.dumps(configuration))  # which is YAML too
     program = binaries.ensure([binaries.PROMETHEUS])[binaries.PROMETHEUS]
     options = [f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"]
     running = Prometheus(f"http://{address}")

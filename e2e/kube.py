@@ -57,6 +57,7 @@ KINDS = {
     "NetworkPolicy": Kind("networking.k8s.io/v1", "networkpolicies"),
     "Certificate": Kind("cert-manager.io/v1", "certificates"),
     "PodMonitor": Kind("monitoring.coreos.com/v1", "podmonitors"),
+    "PrometheusRule": Kind("monitoring.coreos.com/v1", "prometheusrules"),
     "Lease": Kind("coordination.k8s.io/v1", "leases"),
     "Role": Kind("rbac.authorization.k8s.io/v1", "roles"),
     "RoleBinding": Kind("rbac.authorization.k8s.io/v1", "rolebindings"),

@@ -97,7 +97,8 @@ def lacks(levels: Sequence[str]) -> str:
 def prepare(level: str) -> None:
     """Builds what the level's clusters are made of; its time counts for no test."""
     if profile := PROFILES.get(level):
-        binaries.ensure((*binaries.of_profile(profile), binaries.HELM, binaries.KUBECONFORM))
+        judges = (binaries.KUBECONFORM, binaries.PROMTOOL, binaries.PROMETHEUS)
+        binaries.ensure((*binaries.of_profile(profile), binaries.HELM, *judges))
     if level in PROFILES:
         binaries.ensure(SOURCE_SERVERS)
     if level == "node":

@@ -25,6 +25,11 @@ def _list(items: Object) -> Object:
     return {"type": "array", "items": items}
 
 
+PROMETHEUS_RULE = kinds.Kind(kinds.POD_MONITOR.api_version, "PrometheusRule", "prometheusrules")
+"""Of the chart alone: the operator makes none."""
+
+_RULE = _map(("expr",), alert=_TEXT, record=_TEXT, expr=_TEXT, labels=_LABELS, annotations=_LABELS, **{"for": _TEXT})
+
 _SPECS: dict[kinds.Kind, Object] = {
     kinds.CERTIFICATE: _map(
         ("secretName", "issuerRef"),
@@ -37,8 +42,10 @@ _SPECS: dict[kinds.Kind, Object] = {
     kinds.POD_MONITOR: _map(
         ("selector",),
         selector={**_map(matchLabels=_LABELS), "x-kubernetes-map-type": "atomic"},
+        podTargetLabels=_list(_TEXT),
         podMetricsEndpoints=_list(_map(port=_TEXT, path=_TEXT, interval=_TEXT)),
     ),
+    PROMETHEUS_RULE: _map(groups=_list(_map(("name",), name=_TEXT, rules=_list(_RULE)))),
 }
 
 

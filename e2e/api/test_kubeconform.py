@@ -12,6 +12,7 @@ from e2e.api import json_schemas, optional_crds
 from e2e.cluster import binaries
 from e2e.kube import Kube
 from e2e.operator_process import ROOT
+from gptservice_operator.api import kinds
 
 Judge = Callable[..., subprocess.CompletedProcess[str]]
 FOLDERS = ["tests/operator/golden", "examples", "gitops/services"]
@@ -21,7 +22,7 @@ FOLDERS = ["tests/operator/golden", "examples", "gitops/services"]
 def judge(kube: Kube, access: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     program = binaries.ensure([binaries.KUBECONFORM])[binaries.KUBECONFORM]
     schemas = tmp_path_factory.mktemp("schemas")
-    with optional_crds.installed(kube):
+    with optional_crds.installed(kube, *kinds.OPTIONAL, optional_crds.PROMETHEUS_RULE):
         names = json_schemas.write(kube, schemas)
         assert {"deployment-apps-v1.json", "gptservice-ai-v1.json", "certificate-cert-manager-v1.json"} <= set(names)
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 import signal
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from e2e.api.state import Observer, condition, holds
 from e2e.cluster import paths
-from e2e.kube import Object
+from e2e.installation import NAMESPACE
+from e2e.kube import Kube, Object
 from e2e.kubectl import Kubectl
-from e2e.node import containers
+from e2e.monitoring import prometheus, verdicts
+from e2e.node import containers, monitored
 from e2e.node.conftest import Talk
 from e2e.node.release import STANDIN_IMAGE, VLLM, Release
 
@@ -25,6 +28,12 @@ NAME = "quickstart"
 QUESTION = "What is the capital of France?"
 START_SECONDS = 600
 EXAMPLES = paths.REPOSITORY / "examples"
+# Panels of what need not have happened to a service that is well, and of GPUs.
+MAY_BE_EMPTY = {
+    *("Not Ready, by reason", "Degraded, by reason", "Requests that failed, by code"),
+    *("GPU in use", "GPU memory in use", "GPU power", "Last XID error"),
+    *("GPU in use, mean of a service's", "GPUs held"),
+}
 # In a pod that is not the engine's: the endpoint as the status says it, by the cluster's DNS.
 ASK = """
 import json, os, sys, urllib.request
@@ -104,6 +113,20 @@ def test_no_traffic_before_the_warm_up(ready: Object, kubectl: Kubectl, namespac
     assert turned_ready > containers.moment(containers.status(pod)["state"]["running"]["startedAt"])
     service_ready = containers.moment(condition(observer.gpt(NAME), "Ready")["lastTransitionTime"])
     assert service_ready >= turned_ready
+
+
+def test_dashboards_and_alerts_ask_for_what_there_is(
+    ready: Object, kube: Kube, namespace: str, observer: Observer, tmp_path: Path
+) -> None:
+    """Before a real Prometheus: a metric or label that vLLM, the runtime or the operator calls otherwise is noticed."""
+    targets = monitored.targets(kube, observer, NAME)
+    chosen = {"namespace": namespace, "service": NAME}
+    variables = {"operator.json": {"namespace": NAMESPACE}, "fleet.json": chosen, "service.json": chosen}
+    with prometheus.scraping(targets, tmp_path) as asked:
+        asked.wait_scraped_twice(len(targets))
+        assert verdicts.faults(asked, variables) == []
+        assert asked.rule_errors() == {}
+        assert verdicts.silent(asked, variables) <= MAY_BE_EMPTY
 
 
 def _logged(log: str, what: str) -> datetime:

@@ -126,6 +126,7 @@ class App:
                 await self.election.win()
                 group.create_task(self.election.hold())
             self.working = True
+            metrics.LEADER.set(1)
             self.wake_all()
             group.create_task(self.queue.run())
 

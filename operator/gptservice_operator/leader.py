@@ -59,7 +59,6 @@ class Election:
         """Return once this replica leads."""
         while not await self._try():  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(self._until_next_look())
-        metrics.LEADER.set(1)
         logger.info("leading as %s", self.identity)
 
     def _until_next_look(self) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -73,6 +74,28 @@ def scraped_every(manifests: list[Manifest]) -> str:
     return next((m["spec"]["podMetricsEndpoints"][0]["interval"] for m in manifests if m["kind"] == "PodMonitor"), "")
 
 
+def labels_of(kind: str, *names: str) -> Look:
+    return lambda manifests: {
+        tuple(manifest["metadata"]["labels"].get(name) for name in names)
+        for manifest in manifests
+        if manifest["kind"] == kind
+    }
+
+
+def alerts(manifests: list[Manifest]) -> list[Manifest]:
+    groups = [group for one in manifests if one["kind"] == "PrometheusRule" for group in one["spec"]["groups"]]
+    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+def runbook_hosts(manifests: list[Manifest]) -> set[str | None]:
+    return {urlsplit(alert["annotations"]["runbook_url"]).hostname for alert in alerts(manifests)}
+
+
+def has_alert(name: str) -> Look:
+    """Whether the alerts, if there are some, have one of that name."""
+    return lambda manifests: [any(one["alert"] == name for one in found) for found in [alerts(manifests)] if found]
+
+
 def spread(manifests: list[Manifest]) -> list[tuple[str, Any]]:
     found = pod("topologySpreadConstraints")(manifests)
     return [(each["topologyKey"], each["labelSelector"]) for each in found]
@@ -131,6 +154,17 @@ ROWS = [
     Row("podMonitor.enabled", True, count("PodMonitor"), 1),
     Row("podMonitor", {"enabled": True, "interval": "5s"}, scraped_every, "5s"),
     Row("podMonitor", {"enabled": True, "labels": {"release": "p"}}, everywhere("labels", "release"), {None, "p"}),
+    Row("monitoring.dashboards.enabled", True, count("ConfigMap"), 3),
+    Row("monitoring.dashboards", {"enabled": True, "labels": {"grafana": "x"}},
+        labels_of("ConfigMap", "grafana", "grafana_dashboard"), {("x", "1")}),
+    Row("monitoring.dashboards", {"enabled": True, "annotations": {"grafana_folder": "AI"}},
+        everywhere("annotations", "grafana_folder"), {None, "AI"}),
+    Row("monitoring.rules.enabled", True, count("PrometheusRule"), 2),
+    Row("monitoring.rules", {"enabled": True, "labels": {"release": "p"}},
+        labels_of("PrometheusRule", "release"), {("p",)}),
+    Row("monitoring.rules", {"enabled": True, "runbookUrl": "https://git.example.com/x"},
+        runbook_hosts, {"git.example.com"}),
+    Row("monitoring.rules", {"enabled": True, "disabled": ["GPTServiceDown"]}, has_alert("GPTServiceDown"), [False]),
     Row("aggregatedRoles.enabled", False, count("ClusterRole"), 1),
     Row("crds.enabled", False, count("CustomResourceDefinition"), 0),
     Row("serviceAccount.annotations", {"a": "b"},

@@ -68,6 +68,12 @@ def test_the_users_go_settings_do_not_reach_the_build(go_log: Path, monkeypatch:
     assert all("-mod=readonly" in line[1] for line in (runc, kubectl))
 
 
+def test_prometheus_is_built_without_the_discovery_of_clouds(go_log: Path) -> None:
+    binaries.ensure([binaries.PROMETHEUS, binaries.PROMTOOL])
+    for line in go_log.read_text().splitlines():
+        assert "-tags remove_all_sd" in line.split("|")[1]
+
+
 def test_a_failed_build_says_what_the_compiler_said_and_leaves_nothing(
     go_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, names, passes, render
+from gptservice_operator import errors, metrics, names, passes, render
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.app import App, build_app
@@ -371,6 +371,13 @@ class TestCounting:
         run_for(cluster, 5)
         counted = REGISTRY.get_sample_value("gptservice_operator_store_objects", {"kind": "GPTService"})
         assert counted == 2
+
+    def test_one_that_needs_no_lease_counts_as_the_one_that_writes(self, cluster: Lists) -> None:
+        """Else the alert that nobody leads would never end where replicas do not elect."""
+        metrics.LEADER.set(0)
+        app = run_for(cluster, 0.1)
+        assert app.election is None
+        assert REGISTRY.get_sample_value("gptservice_operator_leader") == 1
 
 
 class TestSettings:

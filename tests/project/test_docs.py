@@ -23,7 +23,8 @@ def first_column(text: str) -> set[str]:
 
 def test_every_reason_is_listed_with_its_remedy() -> None:
     for reason in conditions.REASONS.values():
-        assert f"| `{reason.name}` | {'yes' if reason.failing else ''} | {reason.remedy} |" in OPERATIONS
+        name = f'<a id="{reason.name.lower()}"></a>`{reason.name}`'  # alerts link there
+        assert f"| {name} | {'yes' if reason.failing else ''} | {reason.remedy} |" in OPERATIONS
 
 
 def test_every_setting_is_listed_and_nothing_else() -> None:

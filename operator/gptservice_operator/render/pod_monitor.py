@@ -21,6 +21,8 @@ def render_pod_monitor(resolved: Resolved) -> dict[str, Any] | None:
         "metadata": resolved.metadata(names.pod_monitor(resolved.name)),
         "spec": {
             "selector": {"matchLabels": names.selector(resolved.name)},
+            # vLLM's metrics name the model and not the service: dashboards and alerts go by the label gptservice_name.
+            "podTargetLabels": [names.SERVICE_LABEL],
             "podMetricsEndpoints": [{"port": PROBES_PORT_NAME, "path": contract.METRICS_PATH}],
         },
     }

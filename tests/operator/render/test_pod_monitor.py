@@ -20,6 +20,12 @@ def test_metrics_are_scraped_from_the_plain_port() -> None:
     assert endpoint == {"port": "probes", "path": "/metrics"}
 
 
+def test_what_is_scraped_carries_the_service_s_name() -> None:
+    (label,) = monitor()["podTargetLabels"]
+    decided = builders.resolved(name="chat", seen=builders.EVERYTHING_SERVED)
+    assert builders.child(decided, "Deployment")["spec"]["template"]["metadata"]["labels"][label] == "chat"
+
+
 def test_the_port_is_one_of_the_pods_and_open_to_who_monitors() -> None:
     decided = builders.resolved(seen=builders.EVERYTHING_SERVED)
     (container,) = builders.child(decided, "Deployment")["spec"]["template"]["spec"]["containers"]

@@ -1,0 +1,1 @@
+"""The dashboards and alerts that the chart ships, before a real Prometheus."""

@@ -74,7 +74,8 @@ test-long: $(BOOTSTRAP) ## Matrices, real-time periods and soaks
 ##@ Work on the code
 
 .PHONY: generate
-generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the charts' copies, docs/api.md
+generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the charts' copies, docs/api.md; and the version
+	@$(RUN) python -m release.version
 	@$(RUN) python -m gptservice_operator.api.crd
 	@$(RUN) python -m gptservice_operator.api.reference docs/api.md
 	@$(RUN) python -m gptservice_operator.api.catalogue_values charts/gptservice-catalogue/values.schema.json
@@ -101,6 +102,11 @@ lint: $(BOOTSTRAP) ## ruff, who may import whom, hadolint
 	@$(RUN) lint-imports --no-cache
 	@$(RUN) hadolint $$(git ls-files '*Containerfile*')
 
+.PHONY: docs
+docs: $(BOOTSTRAP) ## The pages as a site, in build/site; a broken link or anchor fails
+	@$(RUN) sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet -c docs . build/site
+	@echo build/site/index.html
+
 .PHONY: type
 type: $(BOOTSTRAP) ## mypy --strict and pyright strict
 	@$(RUN) mypy
@@ -111,6 +117,12 @@ type: $(BOOTSTRAP) ## mypy --strict and pyright strict
 .PHONY: images
 images: $(BOOTSTRAP) ## Build every image of the demo and the tests into the cache (root)
 	@$(RUN) python -m e2e.cluster.images build
+
+.PHONY: release
+release: $(BOOTSTRAP) ## Charts, manifests, lists of packages, checksums into dist/, and as root the image: REGISTRY=…
+	@rm -rf dist
+	@$(RUN) python -m release $(if $(REGISTRY),--registry $(REGISTRY)) $(if $(ROOT),--images)
+	@$(if $(ROOT),:,echo "the operator's image is left out: building it takes root. To add it: sudo make release" >&2)
 
 .PHONY: cluster-up cluster-down
 cluster-up: $(BOOTSTRAP) ## An embedded cluster: NAME=demo PROFILE=node|api

@@ -51,7 +51,7 @@ def test_the_layers_in_the_architecture_are_those_that_are_checked() -> None:
 def test_links_and_named_files_exist(document: Path) -> None:
     text = document.read_text()
     links = [target for target in re.findall(r"\]\(([^)#]+)", text) if "://" not in target]
-    named = re.findall(r"\b((?:examples|docs|charts|e2e|runtime-image)/[\w./-]*\w)", text)
+    named = re.findall(r"(?<![\w/.-])((?:examples|docs|charts|e2e|runtime-image)/[\w./-]*\w)", text)
     missing = [t for t in links if not (document.parent / t).exists()]
     missing += [n for n in named if not (ROOT / n).exists() and not (document.parent / n).exists()]
     assert not missing

@@ -22,7 +22,7 @@ from release import version
 
 CRDS = ("gptservices.ai.example.com", "gptmodels.ai.example.com")
 # Nobody listens behind a simulated pod.
-NO_POD_ANSWERS = ("port-forward", "curl", " logs ", "sleep", "kill")
+NO_POD_ANSWERS = ("port-forward", "curl", " logs ", "kill")
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +117,36 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
     assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] == before, "the values were taken along"
     assert "Rollback was a success" in reader.run("docs/upgrading.md: Back, sh 1")
     assert kubectl.get("gptservice", "quickstart", namespace=namespace)["metadata"]["generation"] == 1
+
+
+def test_what_helm_says_next_is_what_works_next(
+    reader: Reader, start_operator: StartOperator, kubectl: Kubectl, namespace: str
+) -> None:
+    """The notes of both charts, copied in their order."""
+    said = reader.run("docs/quick-start.md: On a cluster of yours, sh 1")
+    start_operator()
+    # A watch has no end, and the kinds are needed for some time yet.
+    *steps, last = [line for line in commands(said) if not line.endswith(" -w")]
+    assert any("examples/quickstart.yaml" in line for line in steps)
+    applied = [line for line in steps if "authSecret" not in line]
+    reader.shell("\n".join(applied))
+    wait_until(
+        lambda: kubectl.get("gptservice", "quickstart", namespace=namespace).get("status", {}),
+        lambda status: "authSecret" in status,
+        "the service to have a key",
+    )
+    keys = reader.shell("\n".join(line for line in steps if line not in applied))
+    assert "sk-" in keys
+    said = reader.run("docs/quick-start.md: On a cluster of yours, sh 2")
+    assert "gptservice.ai.example.com/my-model created" in reader.shell("\n".join(commands(said)))
+    reader.shell(f"helm uninstall {RELEASE} --namespace {NAMESPACE}")
+    reader.shell(last)
+    assert kubectl.find("crd", CRDS[0]) is None
+
+
+def commands(said: str) -> list[str]:
+    """What stands in the notes of a chart, set off by two blanks, to be copied."""
+    return [line[2:] for line in said.partition("NOTES:")[2].splitlines() if line.startswith("  ")]
 
 
 def test_without_helm_a_release_s_manifest_is_all_there_is(

@@ -74,10 +74,11 @@ test-long: $(BOOTSTRAP) ## Matrices, real-time periods and soaks
 ##@ Work on the code
 
 .PHONY: generate
-generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the charts' copies, docs/api.md; and the version
+generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the charts' copies, two pages; and the version
 	@$(RUN) python -m release.version
 	@$(RUN) python -m gptservice_operator.api.crd
 	@$(RUN) python -m gptservice_operator.api.reference docs/api.md
+	@$(RUN) python -m gptservice_operator.api.reason_reference docs/reasons.md
 	@$(RUN) python -m gptservice_operator.api.catalogue_values charts/gptservice-catalogue/values.schema.json
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp crds/*.yaml $(CHART)/files/crds/
 
@@ -87,8 +88,8 @@ engine-arguments: $(BOOTSTRAP) ## Write what the pinned vLLM's argument parser t
 
 .PHONY: verify
 verify: generate lint type ## What a reviewer runs: generated files are current, lint, types, layers
-	@git diff --exit-code -- crds charts docs/api.md || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard -- crds charts docs/api.md)" || { echo "generated files are not committed: git add crds charts docs/api.md" >&2; exit 1; }
+	@git diff --exit-code -- crds charts docs/api.md docs/reasons.md || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- crds charts docs/api.md docs/reasons.md)" || { echo "generated files are not committed: git add crds charts docs/api.md docs/reasons.md" >&2; exit 1; }
 
 .PHONY: fmt
 fmt: $(BOOTSTRAP) ## Format, and fix what can be fixed

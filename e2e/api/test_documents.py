@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,16 @@ def manifests() -> dict[str, Object]:
     return found
 
 
+def secrets() -> dict[str, str]:
+    """The commands in comments of the examples that make a Secret, each in one line."""
+    found: dict[str, str] = {}
+    for file in sorted((ROOT / "examples").rglob("*.yaml")):
+        comments = re.sub(r"\\\n *# *", "", file.read_text())
+        for command in re.findall(r"#.*(kubectl create secret [^\n#]*)", comments):
+            found[f"{file.name}: {command.split()[4]}"] = command
+    return found
+
+
 @pytest.fixture
 def reader(cluster: Cluster, namespace: str, tmp_path: Path) -> Reader:
     return Reader(tmp_path / "checkout", {"kubectl": cluster.kubectl}, cluster.kubeconfig, namespace=namespace)
@@ -64,6 +75,14 @@ def argocd(kubectl: Kubectl, kube: Kube) -> Iterator[None]:
 def test_a_manifest_is_accepted(access: object, kube: Kube, namespace: str, name: str) -> None:
     manifest = manifests()[name]
     kube.judge(manifest, "" if manifest["kind"] == "GPTModel" else namespace)
+
+
+@pytest.mark.parametrize("name", secrets())
+def test_a_secret_is_made_as_its_example_says(reader: Reader, name: str) -> None:
+    reader.shell("openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=a -keyout tls.key -out tls.crt")
+    for file in ("key.json", "weights.key", "ca.crt"):
+        (reader.folder / file).write_text("what the reader has")
+    assert name.split()[1] in reader.shell(secrets()[name])
 
 
 def test_there_are_manifests_of_every_page_that_has_some() -> None:

@@ -123,6 +123,18 @@ def test_targets_and_files_that_it_names_exist(block: Block) -> None:
         assert (ROOT / path).exists(), path
 
 
+@pytest.mark.parametrize(
+    "file",
+    [file for folder in ("examples", "gitops") for file in sorted((ROOT / folder).rglob("*.yaml"))],
+    ids=lambda file: str(file.relative_to(ROOT)),
+)
+def test_a_command_in_a_manifest_s_comment_names_what_is_there(file: Path) -> None:
+    comments = "\n".join(re.findall(r"#(.*)$", file.read_text(), flags=re.MULTILINE))
+    for path in re.findall(r" (?:-f|-k|--values) ([\w./-]+)", comments):
+        assert (ROOT / path).exists(), path
+        assert file.is_relative_to(ROOT / path) or path.endswith("values.yaml"), "of another manifest"
+
+
 def test_every_test_that_the_threats_name_is_there() -> None:
     page = (ROOT / "docs/security.md").read_text()
     named = re.findall(r"`((?:tests|e2e)/[\w/]+\.py)::(\w+)`", page)

@@ -98,7 +98,10 @@ ENTRIES: Mapping[str, tuple[str, str]] = {
         "The engine ended while it loaded the model, or was not ready in time.",
         f"{LOGS} `--previous`",
     ),
-    "InvalidEngineArgument": ("vLLM does not take one of the arguments.", f"{SERVICE}: the argument and vLLM's words"),
+    "InvalidEngineArgument": (
+        "An argument is none that vLLM takes.",
+        f"{SERVICE}: the argument and vLLM's words",
+    ),
     "OutOfMemory": ("The container was killed at its memory limit, or the weights cannot fit into it.", PODS),
     "GPUOutOfMemory": ("The GPU's memory does not hold weights and KV cache.", f"{LOGS} `--previous`"),
     "GPUUnhealthy": (

@@ -13,14 +13,14 @@ from e2e.cluster.images import buildah, catalogue
 IMAGE = "gptservice-operator"
 
 
-def operator(version: str, *, registry: str, epoch: int, target: Path) -> Path:
-    """Builds the image into `target`. Raises store.BuildError."""
+def operator(version: str, *, registry: str, epoch: int, target: Path, cached: bool = True) -> Path:
+    """Builds the image into `target`, without `cached` from nothing but its base. Raises store.BuildError."""
     recipe = catalogue.RECIPES["operator"]
     made = target / f"{IMAGE}-{version}.oci.tar"
     with tempfile.TemporaryDirectory(prefix="gptservice-release-") as scratch:
         context = Path(scratch) / "context"
         catalogue.stage_context(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs), context)
         bases = {argument: catalogue.archive(name) for argument, name in recipe.bases.items()}
-        job = buildah.Build(context / recipe.containerfile, context, bases, {"VERSION": version}, epoch)
+        job = buildah.Build(context / recipe.containerfile, context, bases, {"VERSION": version}, epoch, cached)
         buildah.build(job, made, f"{registry}/{IMAGE}:{version}")
     return made

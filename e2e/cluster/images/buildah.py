@@ -29,7 +29,8 @@ MOST_IMAGES = 120
 class Build:
     """One run of a Containerfile; `bases` maps build arguments to the archives of the images that they name.
 
-    With `epoch` (seconds since 1970) the image and its files carry that time, and none the time of the build.
+    With `epoch` (seconds since 1970) the image and its files carry that time, and none the time of the build. Without
+    `cached` no step of an earlier build is taken.
     """
 
     containerfile: Path
@@ -37,6 +38,7 @@ class Build:
     bases: Mapping[str, Path]
     arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     epoch: int | None = None
+    cached: bool = True
 
 
 def build(job: Build, archive: Path, reference: str) -> None:
@@ -46,8 +48,9 @@ def build(job: Build, archive: Path, reference: str) -> None:
         arguments = [f"--build-arg={name}={_image_id(path)}" for name, path in job.bases.items()]
         arguments += [f"--build-arg={name}={value}" for name, value in job.arguments.items()]
         arguments += [] if job.epoch is None else [f"--timestamp={job.epoch}"]
+        steps = "--layers" if job.cached else "--no-cache"
         _buildah(
-            "build", "--isolation=chroot", "--layers", "--pull=never", f"--tag={reference}",
+            "build", "--isolation=chroot", steps, "--pull=never", f"--tag={reference}",
             f"--file={job.containerfile}", *arguments, *configuration, job.context,
             what=f"building {reference} from {job.containerfile.name}",
         )  # fmt: skip

@@ -81,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     print(summary(outcomes, node_left_out=levels != asked_for))
     if options.report is not None:
-        runs = [reliability.Run(o.level, o.cases) for o in outcomes if o.cases]
-        reliability.write(options.report, runs, left_out=" ".join(options.extra))
+        runs = [reliability.Run(o.level, o.cases, whole=not options.extra) for o in outcomes if o.cases]
+        reliability.write(options.report, runs)
     return 0 if all(o.ok for o in outcomes) and any(o.passed for o in outcomes) else 1
 
 
@@ -181,7 +181,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m e2e.levels", description="run test levels, print one total")
     parser.add_argument("levels", nargs="*", metavar="LEVEL", help=f"some of {', '.join(LEVELS)} (default: all)")
     parser.add_argument("--long", action="store_true", help="run the long tests instead of the others")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write what came out to a page in Markdown")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="bring a page in Markdown up to date")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.levels) - set(LEVELS)):
         parser.error(f"no such level: {', '.join(unknown)} (choose from {', '.join(LEVELS)})")

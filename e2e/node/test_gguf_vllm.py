@@ -18,7 +18,8 @@ ARGUMENTS = ("--dtype=float32", "--enforce-eager", "--kv-cache-memory-bytes=1G",
 
 
 def test_the_bundled_vllm_reads_no_gguf(tmp_path: Path) -> None:
-    gguf = model.quantised(tmp_path / "packages")
+    (packages := tmp_path / "packages").mkdir()
+    gguf = model.quantised(packages)
     assert gguf.read_bytes()[:4] == b"GGUF"
     search = f"{environment.executable(tmp_path / 'bin')}{os.pathsep}/usr/bin:/bin"
     variables = environment.variables() | {"PATH": search, "HOME": str(tmp_path), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}

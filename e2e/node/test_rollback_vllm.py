@@ -6,6 +6,7 @@ The tests share a service of one GPU. Each begins with what the one before has l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -29,18 +30,30 @@ pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("soon_stable")]
 NAME = "chat"
 long = pytest.mark.long
 
+
+@dataclass(frozen=True)
+class Mistake:
+    """An edit that cannot run, what it is to be called, and a word of what vLLM or the runtime says of it."""
+
+    cause: Reason
+    word: str
+    args: tuple[str, ...] = ()
+    spec: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
 # The argument is one that vLLM's parser takes, and with it the operator: its configuration then finds it too small.
-ARGUMENT = pytest.param(("--max-num-seqs=0",), {}, conditions.INVALID_ENGINE_ARGUMENT, "max_num_seqs", id="an argument")
-OTHERS = [
-    pytest.param(
-        (), {"model": f"pvc://{MODEL_CLAIM}/nothing-here"}, conditions.MODEL_NOT_FOUND, "nothing-here", id="a path",
-        marks=long,
-    ),
-    pytest.param(
-        (), {"resources": {"limits": {"memory": "1Gi"}}}, conditions.OUT_OF_MEMORY, "memory", id="a memory limit",
-        marks=long,
-    ),
-]  # fmt: skip
+ARGUMENT = Mistake(conditions.INVALID_ENGINE_ARGUMENT, "max_num_seqs", args=("--max-num-seqs=0",))
+PATH = Mistake(conditions.MODEL_NOT_FOUND, "nothing-here", spec={"model": f"pvc://{MODEL_CLAIM}/nothing-here"})
+MEMORY = Mistake(conditions.OUT_OF_MEMORY, "memory", spec={"resources": {"limits": {"memory": "1Gi"}}})
+EACH = pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(ARGUMENT, id="an argument"),
+        pytest.param(PATH, id="a path", marks=long),
+        pytest.param(MEMORY, id="a memory limit", marks=long),
+    ],
+)
+Commit = Callable[[Mistake, float], None]
 
 
 def service(*args: str, **spec: Any) -> dict[str, Any]:
@@ -67,66 +80,62 @@ def load(before: str, kubectl: Kubectl, reach: Reach, namespace: str) -> Load:
     return Load(kubectl, reach, namespace, NAME, VLLM_SHORT_ONES)
 
 
-def wait_back(observer: Observer, revision: str) -> None:
-    """Waits until the revision that came back serves, and nothing is left of the other."""
-    observer.wait_rolled(NAME, lambda one: revision_of(one) == revision, "the stable revision alone to be left")
+@pytest.fixture
+def commit(before: str, load: Load, kube: Kube, observer: Observer, disturbance: Disturbance) -> Commit:
+    """Makes a mistake under load, the operator being disturbed within some seconds, and waits until all is back."""
+
+    def commit(mistake: Mistake, within: float) -> None:
+        with load, disturbance(within):
+            kube.apply(service(*mistake.args, **mistake.spec), load.namespace)
+            wait_rolled_back(observer, NAME, timeout=VLLM_SOON)
+            observer.wait_rolled(NAME, lambda one: revision_of(one) == before, "the stable revision alone to be left")
+
+    return commit
 
 
-def assert_explained(kubectl: Kubectl, namespace: str, cause: Reason, words: str) -> None:
-    heading, row = kubectl.run("get", "gptservice", NAME, "-o", "wide", "--namespace", namespace).splitlines()
-    assert dict(zip(heading.split(), row.split(), strict=True))["REASON"] == "RolledBack"
-    described = " ".join(kubectl.run("describe", "gptservice", NAME, "--namespace", namespace).split())
-    for text in (cause.name, words, cause.remedy, conditions.ROLLED_BACK.remedy):
-        assert text in described
+@pytest.fixture
+def assert_explained(kubectl: Kubectl, namespace: str) -> Callable[[Mistake], None]:
+    def explained(mistake: Mistake) -> None:
+        heading, row = kubectl.run("get", "gptservice", NAME, "-o", "wide", "--namespace", namespace).splitlines()
+        assert dict(zip(heading.split(), row.split(), strict=True))["REASON"] == "RolledBack"
+        described = " ".join(kubectl.run("describe", "gptservice", NAME, "--namespace", namespace).split())
+        cause = mistake.cause
+        for text in (cause.name, mistake.word, cause.remedy, conditions.ROLLED_BACK.remedy):
+            assert text in described
+
+    return explained
 
 
-@pytest.mark.parametrize(("args", "spec", "cause", "words"), [ARGUMENT, *OTHERS])
+@EACH
 def test_with_a_free_gpu_the_old_pod_answers_throughout(
-    args: tuple[str, ...],
-    spec: dict[str, Any],
-    cause: Reason,
-    words: str,
-    before: str,
+    mistake: Mistake,
     gpus: Callable[[int], None],
+    commit: Commit,
     load: Load,
-    kube: Kube,
-    kubectl: Kubectl,
     observer: Observer,
-    disturbance: Disturbance,
+    assert_explained: Callable[[Mistake], None],
     tell: Callable[[str], None],
 ) -> None:
     gpus(2)
     (pod,) = observer.pods(NAME)
-    with load, disturbance(15):
-        kube.apply(service(*args, **spec), load.namespace)
-        wait_rolled_back(observer, NAME, timeout=VLLM_SOON)
-        wait_back(observer, before)
-    tell(f"rolled back beside the old pod, {cause.name}: {load.summary()}")
+    commit(mistake, 15)
+    tell(f"rolled back beside the old pod, {mistake.cause.name}: {load.summary()}")
     assert not load.lost()
     assert [identity(one) for one in observer.pods(NAME)] == [identity(pod)]
-    assert_explained(kubectl, load.namespace, cause, words)
+    assert_explained(mistake)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("args", "spec", "cause", "words"), [ARGUMENT, *OTHERS])
+@EACH
 def test_without_one_the_old_revision_comes_back(
-    args: tuple[str, ...],
-    spec: dict[str, Any],
-    cause: Reason,
-    words: str,
-    before: str,
+    mistake: Mistake,
     gpus: Callable[[int], None],
+    commit: Commit,
     load: Load,
-    kube: Kube,
-    kubectl: Kubectl,
-    observer: Observer,
-    disturbance: Disturbance,
+    assert_explained: Callable[[Mistake], None],
     tell: Callable[[str], None],
 ) -> None:
     gpus(1)
-    with load, disturbance(30):
-        kube.apply(service(*args, **spec), load.namespace)
-        wait_rolled_back(observer, NAME, timeout=VLLM_SOON)
-        wait_back(observer, before)
-    tell(f"rolled back on the only GPU, {cause.name}: nothing answered for {load.gap():.0f} s; {load.counts()}")
-    assert_explained(kubectl, load.namespace, cause, words)
+    commit(mistake, 30)
+    tell(f"rolled back on the only GPU, {mistake.cause.name}: nothing answered for {load.gap():.0f} s; {load.counts()}")
+    assert_explained(mistake)

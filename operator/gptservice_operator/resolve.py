@@ -81,7 +81,11 @@ def _resolve(
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, _vllm_version(spec, config, kept))
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
-    requests, limits = sizing.resources(spec.resources, config, _downloads_to_node(source, beside))
+    encrypted = spec.decryption_key_secret_ref is not None
+    weights = sizing.in_memory(entry.weights_size if entry is not None else None, encrypted, gpu.count)
+    requests, limits = sizing.resources(spec.resources, config, _downloads_to_node(source, beside), weights)
+    if not kept and (lack := sizing.lack_of_memory(limits, weights, encrypted)) is not None:
+        raise RefusedError(conditions.INVALID_SPEC, lack)
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],

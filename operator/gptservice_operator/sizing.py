@@ -29,15 +29,31 @@ def gpu(own: Gpu | None, catalogue: Gpu | None) -> ResolvedGpu:
     )
 
 
-def resources(own: Resources | None, config: Config, downloads_to_node: bool) -> tuple[dict[str, str], dict[str, str]]:
+def in_memory(weights_size: object, encrypted: bool, gpus: int) -> int:
+    """Return the bytes that a model's weights take of the container's memory; 0 for none and for an unknown size.
+
+    What was decrypted lies in memory, and on a CPU the engine holds the weights there, too.
+    """
+    return int(quantity(weights_size) or 0) * (encrypted + (gpus == 0))
+
+
+def resources(
+    own: Resources | None, config: Config, downloads_to_node: bool, weights: int = 0
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return requests and limits: CPU and memory are always requested, memory is always limited.
 
     So is room on the node's disk for what is downloaded to it: the scheduler then sees it.
+
+    Args:
+        own: what the service says.
+        config: the operator's configuration.
+        downloads_to_node: whether the model comes to the node's disk.
+        weights: bytes of memory that the model is known to take: no default is smaller.
     """
     requests = {name: str(value) for name, value in ((own and own.requests) or {}).items()}
     limits = {name: str(value) for name, value in ((own and own.limits) or {}).items()}
     requests.setdefault("cpu", limits.get("cpu", config.runtime_cpu))
-    memory = requests.get("memory") or limits.get("memory") or config.runtime_memory
+    memory = requests.get("memory") or limits.get("memory") or _at_least(config.runtime_memory, weights)
     requests["memory"] = memory
     limits.setdefault("memory", memory)
     if downloads_to_node:
@@ -48,8 +64,8 @@ def resources(own: Resources | None, config: Config, downloads_to_node: bool) ->
 def decryption(key: SecretKeyRef | None, limits: Mapping[str, str], gpus: int) -> Decryption | str | None:
     """Return the memory that encrypted weights may take once they are decrypted, or what is wrong with the limit.
 
-    It is what the memory limit leaves: nobody asks a volume or a hub for the model's size before there is a pod. On a
-    CPU the engine holds the weights once more, in memory of its own.
+    It is what the memory limit leaves: the size that a catalogue names is that of files, and may be wrong. On a CPU the
+    engine holds the weights once more, in memory of its own.
 
     Args:
         key: where the key is; None for weights that are not encrypted.
@@ -65,6 +81,27 @@ def decryption(key: SecretKeyRef | None, limits: Mapping[str, str], gpus: int) -
             "memory: set it to 1Gi and the size of the model, twice that without a GPU, and what the engine needs"
         )
     return Decryption(key, left if gpus else left // 2)
+
+
+def lack_of_memory(limits: Mapping[str, str], weights: int, encrypted: bool) -> str | None:
+    """Return what is wrong with a memory limit that cannot hold the weights; `weights` as `in_memory` says."""
+    needed = weights + ENGINE_BYTES * encrypted
+    if not weights or (quantity(limits["memory"]) or 0) >= needed:
+        return None
+    return (
+        f"spec.resources.limits.memory: {limits['memory']} cannot hold the model: by its weightsSize it needs "
+        f"{_mebibytes(needed)}{', once decrypted,' if encrypted else ''} and what the engine takes beside the weights: "
+        f"set it to {_mebibytes(weights + ENGINE_BYTES)} or more"
+    )
+
+
+def _at_least(default: str, weights: int) -> str:
+    needed = weights + ENGINE_BYTES
+    return _mebibytes(needed) if weights and needed > (quantity(default) or 0) else default
+
+
+def _mebibytes(count: int) -> str:
+    return f"{-(-count >> 20)}Mi"
 
 
 def _first(*values: T | None) -> T | None:

@@ -26,15 +26,15 @@ def try_faults(
     cluster: Cluster,
     record_property: Callable[[str, object], None],
 ) -> Iterator[Try]:
-    """Runs a scenario undisturbed and then under every fault, or under a sample of them; fails with all failures."""
+    """Runs a scenario undisturbed and then with faults at every write and event, or at a few; fails with all failures."""
     with ExitStack() as stack:
 
         def run(name: str, scenario: Scenario, *, every: bool) -> None:
             runner = Runner(name, scenario, the_operator, board, kube, cluster, stack)
             reference = runner.reference()
-            trials = faults.every(reference.writes, reference.events)
-            chosen = trials if every else faults.sample(trials, name)
-            result = runner.run(chosen, reference)
+            of_each = faults.every(reference.writes, reference.events)
+            in_turn = faults.in_turn(reference.writes, reference.events, name)
+            result = runner.run(in_turn if every else faults.sample(of_each, name), reference)
             told = (
                 f"{name}: {reference.writes} writes and {reference.events} watch events undisturbed; {result.tried} "
                 f"faults tried, {result.fired} of which came; {len(result.failures)} failures"

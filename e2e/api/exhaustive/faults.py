@@ -45,6 +45,7 @@ KILLS: tuple[Fault, ...] = (kill("before"), kill("after"))
 AT_AN_EVENT = (EventAction.DUPLICATE, EventAction.DELAY, EventAction.CUT, EventAction.GONE)
 LOST = EventAction.DROP
 _DELAY_SECONDS = 1.0
+_AT_EACH_WRITE = 3
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,25 @@ class Trial:
 
 
 def every(writes: int, events: int) -> list[Trial]:
-    """Each fault at each write; at each event one of theirs, in turn, and its loss."""
+    """Each fault at each write, and at each event one of theirs, in turn, and its loss."""
     trials = [Trial("write", n, fault) for n in range(1, writes + 1) for fault in (*AT_A_WRITE, *KILLS)]
     trials += [Trial("event", n, AT_AN_EVENT[n % len(AT_AN_EVENT)]) for n in range(1, events + 1)]
     return trials + [Trial("event", n, LOST) for n in range(1, events + 1)]
+
+
+def in_turn(writes: int, events: int, name: str) -> list[Trial]:
+    """Both kills and some other faults at each write, and one fault at each event.
+
+    The others are taken in turn, so that four writes have seen all of them; where the turn begins depends on the
+    scenario's name and SEED. So what is tried at all writes of all scenarios stays within half an hour.
+    """
+    begin = random.Random(f"{SEED} {name}").randrange(len(AT_A_WRITE))
+    at_events = (*AT_AN_EVENT, LOST)
+    trials = [Trial("write", n, fault) for n in range(1, writes + 1) for fault in KILLS]
+    for n in range(1, writes + 1):
+        turn = range(begin + n * _AT_EACH_WRITE, begin + (n + 1) * _AT_EACH_WRITE)
+        trials += [Trial("write", n, AT_A_WRITE[at % len(AT_A_WRITE)]) for at in turn]
+    return trials + [Trial("event", n, at_events[(begin + n) % len(at_events)]) for n in range(1, events + 1)]
 
 
 def sample(trials: Sequence[Trial], name: str) -> list[Trial]:

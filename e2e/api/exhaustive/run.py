@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,6 +20,8 @@ from e2e.proxy import Entry, Match, Switchboard
 from e2e.proxy.faults import Countdown
 
 THREADS = 6
+# Trials side by side. More would only wait for each other, some of them longer than a request may take.
+AT_ONCE = 24
 # A resync would mend what was not tried again; only a lost event needs one.
 NEVER = {"GPTSERVICE_RESYNC_SECONDS": "3600"}
 SOON = {"GPTSERVICE_RESYNC_SECONDS": "2"}
@@ -84,11 +86,13 @@ class Runner:
     def run(self, trials: Sequence[Trial], reference: Reference) -> Result:
         """Try each fault; those that end the operator, and those that need a resync, after the others."""
         result = Result()
-        self._batch([t for t in trials if not t.kills and t.fault is not LOST], reference, result, NEVER)
+        for batch in in_batches([t for t in trials if not t.kills and t.fault is not LOST]):
+            self._batch(batch, reference, result, NEVER)
         for trial in (t for t in trials if t.kills):
             # The next operator lists everything at its start anyhow.
             self._batch([trial], reference, result, SOON if self.scenario.down else None)
-        self._batch([t for t in trials if t.fault is LOST], reference, result, SOON)
+        for batch in in_batches([t for t in trials if t.fault is LOST]):
+            self._batch(batch, reference, result, SOON)
         return result
 
     def assert_quiet(self) -> None:
@@ -197,6 +201,12 @@ class Runner:
         """What the operator wrote there, but for Events."""
         counts = Match(namespace=observer.namespace)
         return [entry for entry in self.board.log.writes(mark) if counts(entry.target, entry.user_agent)]
+
+
+def in_batches(trials: Sequence[Trial]) -> Iterator[Sequence[Trial]]:
+    """Yield trials that run side by side."""
+    for begin in range(0, len(trials), AT_ONCE):
+        yield trials[begin : begin + AT_ONCE]
 
 
 def note(result: Result, trial: Trial, rule: Countdown, judge: Callable[[], object]) -> None:

@@ -16,5 +16,5 @@ def test_a_sample_of_faults(try_faults: Try, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", TRANSITIONS)
-def test_every_fault(try_faults: Try, name: str) -> None:
+def test_faults_at_every_write_and_event(try_faults: Try, name: str) -> None:
     try_faults(name, TRANSITIONS[name], every=True)

@@ -38,8 +38,12 @@ RECIPES: Mapping[str, Recipe] = {
         (*_PROJECT, *_RUNTIME, "e2e/standin/bin", "e2e/standin/standin_engine"),
         _FROM_BASE,
     ),
+    # On the stand-in engine where users put vLLM's own image, which no CPU runs.
+    "runtime": Recipe(
+        "runtime-image/Containerfile", (*_PROJECT, *_RUNTIME), {"VLLM_BASE": "standin", "UV_IMAGE": "uv"}
+    ),
 }
-NAMES = ("base", "uv", "vllm-cpu", *DEPLOYED)
+NAMES = ("base", "uv", "vllm-cpu", *DEPLOYED, "runtime")
 KEPT = 3  # archives of an image: branches change back, and someone else's command may be about to read one
 
 

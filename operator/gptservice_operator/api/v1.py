@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from .access import Auth, SecretKeyRef, SecretRef, Tls
-from .autoscaling import Autoscaling
-from .base import SET, ApiModel, Rule, list_map
+from .autoscaling import POSITIVE, Autoscaling
+from .base import SET, ApiModel, Rule, list_map, ruled
 from .cache import Cache
 from .engine import Engine, Gpu, ModelEngine, Resources
 from .exposure import DisruptionBudget, Monitoring, NetworkPolicy, ServiceSpec, Tracing
@@ -17,7 +17,7 @@ from .rollout import Rollout
 from .scheduling import Scheduling
 from .status import GPTServiceStatus
 from .uri import ModelName, ModelUri
-from .words import Int32, Labels, Name, PodAnnotations
+from .words import Int32, Labels, Name, PodAnnotations, Quantity
 
 # Printable, no comma, and no '-' in front: it would be taken for a flag.
 ServedName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[!-+.-~][!-+\--~]*$")]
@@ -176,6 +176,9 @@ class GPTModelSpec(ApiModel):
     """What clients put into "model", unless the service says so itself."""
     digest: Digest | None = None
     """Digest that the model's files must have, as sha256:… ."""
+    weights_size: Annotated[Quantity, *ruled(POSITIVE)] | None = None
+    """Size of the weights' files, where it is known. A service without a memory limit then gets what they need, and one
+    whose limit cannot hold them is refused before there is a pod."""
     token_secret_ref: SecretKeyRef | None = None
     """Secret with the hub's token, in the namespace of the service that uses the model."""
     model_credentials_secret_ref: SecretRef | None = None

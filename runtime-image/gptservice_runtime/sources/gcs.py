@@ -41,11 +41,8 @@ class GoogleCloudStorage:
 
     def __init__(self, uri: str, directory: Path) -> None:
         """`directory`: where the Secret is mounted; models.ModelError for what cannot be used."""
-        match = _WRITTEN.fullmatch(uri)
-        if match is None:
-            raise models.ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: write gs://bucket/path")
         self.uri = uri
-        self._bucket, self._path = match["bucket"], (match["path"] or "").strip("/")
+        self._bucket, self._path = naming.place_of(uri, _WRITTEN, SCHEME)
         given = Credentials(directory, (_KEY, _ENDPOINT), SCHEME)
         self._endpoint = _url(given.word(_ENDPOINT) or os.environ.get(_ENDPOINT) or _PUBLIC)
         self._tls = given.tls()

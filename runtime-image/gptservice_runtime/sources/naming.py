@@ -13,6 +13,14 @@ MOST_OBJECTS = 10_000
 """Below one prefix; a model has hundreds at most."""
 
 
+def place_of(uri: str, written: re.Pattern[str], scheme: str) -> tuple[str, str]:
+    """Bucket and path of a URI of an object store; models.ModelError for what is none."""
+    match = written.fullmatch(uri)
+    if match is None:
+        raise models.ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: write {scheme}://bucket/path")
+    return match["bucket"], (match["path"] or "").strip("/")
+
+
 def shelf(scheme: str, place: str) -> str:
     """Name of a folder for one place: readable, and one place's alone."""
     readable = re.sub("[^A-Za-z0-9.-]+", "--", place).strip("-.")[:_LONGEST]

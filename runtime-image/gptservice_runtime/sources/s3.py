@@ -51,11 +51,8 @@ class S3:
 
     def __init__(self, uri: str, directory: Path) -> None:
         """`directory`: where the Secret is mounted; models.ModelError for what cannot be used."""
-        match = _WRITTEN.fullmatch(uri)
-        if match is None:
-            raise models.ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: write s3://bucket/path")
         self.uri = uri
-        self._bucket, self._path = match["bucket"], (match["path"] or "").strip("/")
+        self._bucket, self._path = naming.place_of(uri, _WRITTEN, SCHEME)
         given = Credentials(directory, _KEYS, SCHEME)
         self._keys = given.together("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
         self._session_token = given.word("AWS_SESSION_TOKEN")

@@ -34,9 +34,9 @@ def all_keys() -> dict[str, str]:
     ("file", "rebuilt"),
     [
         pytest.param(OPERATOR_FILE, {"operator"}, id="operator code"),
-        pytest.param(RUNTIME_FILE, {"operator", "runtime-cpu", "standin"}, id="runtime code"),
-        pytest.param("uv.lock", {"operator", "runtime-cpu", "standin"}, id="the lock, elsewhere than vLLM"),
-        pytest.param("e2e/standin/Containerfile", {"standin"}, id="a Containerfile"),
+        pytest.param(RUNTIME_FILE, {"operator", "runtime-cpu", "standin", "runtime"}, id="runtime code"),
+        pytest.param("uv.lock", {"operator", "runtime-cpu", "standin", "runtime"}, id="the lock, elsewhere than vLLM"),
+        pytest.param("e2e/standin/Containerfile", {"standin", "runtime"}, id="a Containerfile and what stands on it"),
     ],
 )
 def test_an_edit_rebuilds_what_depends_on_the_file(checkout: Path, file: str, rebuilt: set[str]) -> None:

@@ -28,6 +28,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PYTEST_ADDOPTS := -p no:cacheprovider
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHE)/hypothesis
 endif
+GIVE_BACK := $(if $(SUDO_UID),chown -R $(SUDO_UID):$(SUDO_GID),:)
 
 ##@ Start here
 
@@ -106,6 +107,7 @@ lint: $(BOOTSTRAP) ## ruff, who may import whom, hadolint
 .PHONY: docs
 docs: $(BOOTSTRAP) ## The pages as a site, in build/site; a broken link or anchor fails
 	@$(RUN) sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet -c docs . build/site
+	@$(GIVE_BACK) build
 	@echo build/site/index.html
 
 .PHONY: type
@@ -123,6 +125,7 @@ images: $(BOOTSTRAP) ## Build every image of the demo and the tests into the cac
 release: $(BOOTSTRAP) ## Charts, manifests, lists of packages, checksums into dist/, and as root the image: REGISTRY=…
 	@rm -rf dist
 	@$(RUN) python -m release $(if $(REGISTRY),--registry $(REGISTRY)) $(if $(ROOT),--images)
+	@$(GIVE_BACK) dist
 	@$(if $(ROOT),:,echo "the operator's image is left out: building it takes root. To add it: sudo make release" >&2)
 
 .PHONY: cluster-up cluster-down

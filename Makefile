@@ -28,6 +28,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PYTEST_ADDOPTS := -p no:cacheprovider
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHE)/hypothesis
 endif
+GIVE_BACK := $(if $(SUDO_UID),chown -R $(SUDO_UID):$(SUDO_GID),:)
 
 ##@ Start here
 
@@ -74,9 +75,11 @@ test-long: $(BOOTSTRAP) ## Matrices, real-time periods and soaks
 ##@ Work on the code
 
 .PHONY: generate
-generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the charts' copies, docs/api.md
+generate: $(BOOTSTRAP) ## Write what is made from the models: crds/, the charts' copies, two pages; and the version
+	@$(RUN) python -m release.version
 	@$(RUN) python -m gptservice_operator.api.crd
 	@$(RUN) python -m gptservice_operator.api.reference docs/api.md
+	@$(RUN) python -m gptservice_operator.api.reason_reference docs/reasons.md
 	@$(RUN) python -m gptservice_operator.api.catalogue_values charts/gptservice-catalogue/values.schema.json
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp crds/*.yaml $(CHART)/files/crds/
 
@@ -86,8 +89,8 @@ engine-arguments: $(BOOTSTRAP) ## Write what the pinned vLLM's argument parser t
 
 .PHONY: verify
 verify: generate lint type ## What a reviewer runs: generated files are current, lint, types, layers
-	@git diff --exit-code -- crds charts docs/api.md || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard -- crds charts docs/api.md)" || { echo "generated files are not committed: git add crds charts docs/api.md" >&2; exit 1; }
+	@git diff --exit-code -- crds charts docs/api.md docs/reasons.md || { echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- crds charts docs/api.md docs/reasons.md)" || { echo "generated files are not committed: git add crds charts docs/api.md docs/reasons.md" >&2; exit 1; }
 
 .PHONY: fmt
 fmt: $(BOOTSTRAP) ## Format, and fix what can be fixed
@@ -101,6 +104,12 @@ lint: $(BOOTSTRAP) ## ruff, who may import whom, hadolint
 	@$(RUN) lint-imports --no-cache
 	@$(RUN) hadolint $$(git ls-files '*Containerfile*')
 
+.PHONY: docs
+docs: $(BOOTSTRAP) ## The pages as a site, in build/site; a broken link or anchor fails
+	@$(RUN) sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet -c docs . build/site
+	@$(GIVE_BACK) build
+	@echo build/site/index.html
+
 .PHONY: type
 type: $(BOOTSTRAP) ## mypy --strict and pyright strict
 	@$(RUN) mypy
@@ -111,6 +120,13 @@ type: $(BOOTSTRAP) ## mypy --strict and pyright strict
 .PHONY: images
 images: $(BOOTSTRAP) ## Build every image of the demo and the tests into the cache (root)
 	@$(RUN) python -m e2e.cluster.images build
+
+.PHONY: release
+release: $(BOOTSTRAP) ## Charts, manifests, lists of packages, checksums into dist/, and as root the image: REGISTRY=…
+	@rm -rf dist
+	@$(RUN) python -m release $(if $(REGISTRY),--registry $(REGISTRY)) $(if $(ROOT),--images)
+	@$(GIVE_BACK) dist
+	@$(if $(ROOT),:,echo "the operator's image is left out: building it takes root. To add it: sudo make release" >&2)
 
 .PHONY: cluster-up cluster-down
 cluster-up: $(BOOTSTRAP) ## An embedded cluster: NAME=demo PROFILE=node|api

@@ -76,7 +76,8 @@ def install(absent: Iterable[Prerequisite]) -> None:
 def _wanted(purpose: Purpose) -> list[Prerequisite]:
     if purpose == "build":
         return [_linux(), *_to_build([*binaries.of_profile("node"), binaries.HELM])]
-    found = [_linux(), *_to_build(binaries.of_profile(purpose))]
+    # In the commands of the documents, which are run as they stand.
+    found = [_linux(), _program("openssl", "openssl"), *_to_build(binaries.of_profile(purpose))]
     return found + _for_a_node() if purpose == "node" else found
 
 
@@ -93,6 +94,7 @@ def _to_build(programs: Iterable[str]) -> list[Prerequisite]:
 def _for_a_node() -> list[Prerequisite]:
     return [
         Prerequisite("root", lambda: os.geteuid() == 0, remedy="run it as root: profile node starts containers"),
+        _program("curl", "curl"),
         _program("ip", "iproute2"),
         _program("iptables", "iptables"),
         _program("nsenter", "util-linux"),

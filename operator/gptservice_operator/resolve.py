@@ -81,18 +81,15 @@ def _resolve(
     gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, _vllm_version(spec, config, kept))
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
-    encrypted = spec.decryption_key_secret_ref is not None
-    weights = sizing.in_memory(entry.weights_size if entry is not None else None, encrypted, gpu.count)
+    weights = _weights(spec, entry, gpu.count)
     requests, limits = sizing.resources(spec.resources, config, _downloads_to_node(source, beside), weights)
-    if not kept and (lack := sizing.lack_of_memory(limits, weights, encrypted)) is not None:
-        raise RefusedError(conditions.INVALID_SPEC, lack)
     return Resolved(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         origin=_origin(body, spec, models),
         source=source,
-        decryption=_decryption(spec, limits, gpu.count, kept),
+        decryption=_decryption(spec, limits, weights, kept),
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
         autoscaling=spec.autoscaling if spec.replicas else None,
@@ -256,14 +253,20 @@ def _source(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Conf
     return decided if spec.decryption_key_secret_ref is None else replace(decided, path=contract.FETCHED_MODEL)
 
 
-def _decryption(spec: v1.GPTServiceSpec, limits: Mapping[str, str], gpus: int, kept: bool) -> Decryption | None:
-    decided = sizing.decryption(spec.decryption_key_secret_ref, limits, gpus)
-    if not isinstance(decided, str):
-        return decided
-    if kept:
-        # Its template was made under other rules, and is applied as it was kept.
-        return None
-    raise RefusedError(conditions.INVALID_SPEC, decided)
+def _weights(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, gpus: int) -> sizing.Weights:
+    size = entry.weights_size if entry is not None else None
+    return sizing.Weights(size, spec.decryption_key_secret_ref is not None, gpus)
+
+
+def _decryption(
+    spec: v1.GPTServiceSpec, limits: Mapping[str, str], weights: sizing.Weights, kept: bool
+) -> Decryption | None:
+    decided = sizing.decryption(spec.decryption_key_secret_ref, limits, weights.gpus)
+    wrong = sizing.lack_of_memory(spec.resources, limits, weights) or (decided if isinstance(decided, str) else None)
+    # What is kept was made under other rules, and its template is applied as it is.
+    if wrong is not None and not kept:
+        raise RefusedError(conditions.INVALID_SPEC, wrong)
+    return None if isinstance(decided, str) else decided
 
 
 def _served_model_names(name: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> tuple[str, ...]:

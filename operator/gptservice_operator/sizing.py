@@ -1,6 +1,7 @@
 """What one replica takes of a node."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from .api.access import SecretKeyRef
@@ -29,16 +30,30 @@ def gpu(own: Gpu | None, catalogue: Gpu | None) -> ResolvedGpu:
     )
 
 
-def in_memory(weights_size: object, encrypted: bool, gpus: int) -> int:
-    """Return the bytes that a model's weights take of the container's memory; 0 for none and for an unknown size.
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What is known of a model's weights before there is a pod."""
 
-    What was decrypted lies in memory, and on a CPU the engine holds the weights there, too.
-    """
-    return int(quantity(weights_size) or 0) * (encrypted + (gpus == 0))
+    size: object = None
+    """Of their files, a quantity; None where nobody has said it."""
+    encrypted: bool = False
+    gpus: int = 1
+    """Of one replica."""
+
+    @property
+    def in_memory(self) -> int:
+        """Bytes that they take of the container's memory; 0 for none and for an unknown size.
+
+        What was decrypted lies in memory, and on a CPU the engine holds the weights there, too.
+        """
+        return int(quantity(self.size) or 0) * (self.encrypted + (self.gpus == 0))
+
+
+UNKNOWN = Weights()
 
 
 def resources(
-    own: Resources | None, config: Config, downloads_to_node: bool, weights: int = 0
+    own: Resources | None, config: Config, downloads_to_node: bool, weights: Weights = UNKNOWN
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return requests and limits: CPU and memory are always requested, memory is always limited.
 
@@ -48,12 +63,12 @@ def resources(
         own: what the service says.
         config: the operator's configuration.
         downloads_to_node: whether the model comes to the node's disk.
-        weights: bytes of memory that the model is known to take: no default is smaller.
+        weights: what is known of the model's: no default is smaller.
     """
     requests = {name: str(value) for name, value in ((own and own.requests) or {}).items()}
     limits = {name: str(value) for name, value in ((own and own.limits) or {}).items()}
     requests.setdefault("cpu", limits.get("cpu", config.runtime_cpu))
-    memory = requests.get("memory") or limits.get("memory") or _at_least(config.runtime_memory, weights)
+    memory = requests.get("memory") or limits.get("memory") or _at_least(config.runtime_memory, weights.in_memory)
     requests["memory"] = memory
     limits.setdefault("memory", memory)
     if downloads_to_node:
@@ -83,16 +98,22 @@ def decryption(key: SecretKeyRef | None, limits: Mapping[str, str], gpus: int) -
     return Decryption(key, left if gpus else left // 2)
 
 
-def lack_of_memory(limits: Mapping[str, str], weights: int, encrypted: bool) -> str | None:
-    """Return what is wrong with a memory limit that cannot hold the weights; `weights` as `in_memory` says."""
-    needed = weights + ENGINE_BYTES * encrypted
-    if not weights or (quantity(limits["memory"]) or 0) >= needed:
+def lack_of_memory(own: Resources | None, limits: Mapping[str, str], weights: Weights) -> str | None:
+    """Return what is wrong with a memory limit that cannot hold the weights, with the field that it comes from."""
+    needed = weights.in_memory + ENGINE_BYTES * weights.encrypted
+    if not weights.in_memory or (quantity(limits["memory"]) or 0) >= needed:
         return None
     return (
-        f"spec.resources.limits.memory: {limits['memory']} cannot hold the model: by its weightsSize it needs "
-        f"{_mebibytes(needed)}{', once decrypted,' if encrypted else ''} and what the engine takes beside the weights: "
-        f"set it to {_mebibytes(weights + ENGINE_BYTES)} or more"
+        f"{_memory_field(own)}: {limits['memory']} cannot hold the model: by its weightsSize it needs "
+        f"{_mebibytes(needed)}{', once decrypted,' if weights.encrypted else ''} and what the engine takes beside the "
+        f"weights: set spec.resources.limits.memory to {_mebibytes(weights.in_memory + ENGINE_BYTES)} or more"
     )
+
+
+def _memory_field(own: Resources | None) -> str:
+    """A request without a limit is the limit, too."""
+    written = own is not None and "memory" in (own.requests or {}) and "memory" not in (own.limits or {})
+    return f"spec.resources.{'requests' if written else 'limits'}.memory"
 
 
 def _at_least(default: str, weights: int) -> str:

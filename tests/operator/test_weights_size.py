@@ -53,6 +53,11 @@ def test_a_limit_that_cannot_hold_it_is_refused(parts: list[Body], limit: str, n
     assert needed in outcome.message
 
 
+def test_the_field_is_the_one_that_was_written() -> None:
+    requested = {"resources": {"requests": {"memory": "1Gi"}}}
+    assert builders.refusal(spec(CPU, requested), MODEL).message.startswith("spec.resources.requests.memory: 1Gi")
+
+
 @pytest.mark.parametrize(
     ("parts", "limit"), [([CPU], "10Gi"), ([KEY], "11Gi"), ([], "1Gi")], ids=["a CPU", "decrypted", "a GPU"]
 )

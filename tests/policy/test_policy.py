@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster import binaries
+from e2e.reader import Reader
 
 pytestmark = [pytest.mark.api, pytest.mark.long, pytest.mark.timeout(1200)]  # needs Go binaries, no cluster
 
@@ -53,6 +54,12 @@ def test_the_operator_s_chart_passes(conftest: Path, values: str) -> None:
 def test_children_and_examples_pass(conftest: Path, folder: str) -> None:
     files = [file for file in sorted((ROOT / folder).rglob("*.yaml")) if file.name != "values.yaml"]
     assert "passed" in judge(conftest, *files)
+
+
+def test_the_commands_of_the_page_find_nothing(conftest: Path, tmp_path: Path) -> None:
+    programs = {"conftest": conftest, "helm": binaries.ensure([binaries.HELM])[binaries.HELM]}
+    said = Reader(tmp_path / "checkout", programs).run("policy/README.md: Policy, sh 1")
+    assert said.count(" 0 failures") == 3
 
 
 def test_a_chart_without_a_memory_limit_would_not_pass(conftest: Path) -> None:

@@ -27,7 +27,11 @@ def tracked(*patterns: str) -> list[Path]:
 
 
 def packages() -> list[Path]:
-    return [path for path in tracked("operator/*.py", "runtime-image/*.py", "e2e/*.py") if "tests" not in path.parts]
+    return [
+        path
+        for path in tracked("operator/*.py", "runtime-image/*.py", "e2e/*.py", "release/*.py")
+        if "tests" not in path.parts
+    ]
 
 
 def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

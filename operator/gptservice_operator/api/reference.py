@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import conditions, kinds, schema
+from . import kinds, schema
 
 Schema = schema.Schema
 
@@ -165,11 +165,9 @@ def _bounds(part: Schema, least: str, most: str) -> str:
 
 
 def _reasons() -> Iterator[str]:
-    """Yield the table of reasons."""
+    """Yield where the reasons are."""
     yield "## Reasons in conditions\n"
-    yield "| reason | a fault that waiting does not mend | what to do |\n| --- | --- | --- |"
-    for reason in sorted(conditions.REASONS.values(), key=lambda reason: reason.name):
-        yield f"| `{reason.name}` | {'yes' if reason.failing else ''} | {_cell(reason.remedy)} |"
+    yield "[Reasons](reasons.md) has an entry for each: what is so, where it is seen, and what to do."
 
 
 def main(arguments: list[str]) -> None:

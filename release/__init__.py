@@ -1,0 +1,1 @@
+"""What a release consists of, made into dist/: `make release` (docs/releasing.md)."""

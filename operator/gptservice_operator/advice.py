@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import names, parse
+from .api import v1
 from .api.body import section
 
 _TAKEN_OVER = ("podLabels", "podAnnotations", "service.annotations")
@@ -22,3 +23,15 @@ def of_service(body: Mapping[str, Any]) -> Iterator[str]:
         yield f"{path} is not known to this version of the operator"
     if len(unknown) > _MAX_LISTED:
         yield f"{len(unknown) - _MAX_LISTED} further fields are not known to this version of the operator"
+
+
+def of_scaling(spec: v1.GPTServiceSpec) -> Iterator[str]:
+    """Yield a sentence where the number of replicas is the autoscaler's, and another was written.
+
+    The schema's own 1 cannot be told from one that was written, so that it is never warned of.
+    """
+    scaling = spec.autoscaling
+    if scaling is None or spec.replicas <= 1 or scaling.least_replicas <= spec.replicas <= scaling.max_replicas:
+        return
+    bounds = f"{scaling.least_replicas} to {scaling.max_replicas}"
+    yield f"spec.replicas: {spec.replicas} is outside of what spec.autoscaling allows ({bounds}) and is ignored"

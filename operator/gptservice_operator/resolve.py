@@ -1,6 +1,6 @@
 """From a GPTService, the catalogue and the configuration to decided values, or to a refusal with its reason."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -77,8 +77,7 @@ def _resolve(
     kept: bool,
 ) -> Resolved:
     metadata, entry = body["metadata"], _catalogue_entry(spec, models, config)
-    source = _source(spec, entry, config, kept)
-    gpu = sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
+    source, gpu = _source(spec, entry, config, kept), sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
     arguments = _engine_arguments(spec, entry, gpu.count, _vllm_version(spec, config, kept))
     beside = companions.decide(metadata["name"], metadata["uid"], spec, config, seen)
     weights = _weights(spec, entry, gpu.count)
@@ -117,7 +116,7 @@ def _resolve(
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
         fs_group=config.fs_group,
-        warnings=(*_warnings(body, spec), *beside.warnings, *arguments.warnings),
+        warnings=(*advice.of_service(body), *advice.of_scaling(spec), *beside.warnings, *arguments.warnings),
     )
 
 
@@ -141,11 +140,6 @@ def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[st
     name = _model_name(spec)
     model = {"name": name, "spec": section(models[name], "spec")} if name is not None else None
     return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
-
-
-def _warnings(body: Mapping[str, Any], spec: v1.GPTServiceSpec) -> Iterable[str]:
-    yield from advice.of_service(body)
-    yield from _scaling_warnings(spec)
 
 
 def _rollout(spec: v1.GPTServiceSpec) -> ResolvedRollout:
@@ -188,15 +182,6 @@ def _pod_details(name: str, spec: v1.GPTServiceSpec) -> PodDetails:
 def _exposure(k8s_service: ServiceSpec, default_port: int) -> Exposure:
     annotations = _taken_over(k8s_service.annotations)
     return Exposure(k8s_service.type or "ClusterIP", k8s_service.port or default_port, annotations)
-
-
-def _scaling_warnings(spec: v1.GPTServiceSpec) -> Iterable[str]:
-    """The schema's own 1 cannot be told from one that was written, so that it is never warned of."""
-    scaling = spec.autoscaling
-    if scaling is None or spec.replicas <= 1 or scaling.least_replicas <= spec.replicas <= scaling.max_replicas:
-        return
-    bounds = f"{scaling.least_replicas} to {scaling.max_replicas}"
-    yield f"spec.replicas: {spec.replicas} is outside of what spec.autoscaling allows ({bounds}) and is ignored"
 
 
 def _api_keys(auth: Auth | None, generated: str) -> ApiKeys | None:

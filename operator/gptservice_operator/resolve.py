@@ -1,6 +1,6 @@
 """From a GPTService, the catalogue and the configuration to decided values, or to a refusal with its reason."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 

@@ -2,6 +2,8 @@
 
 import json
 
+from gptservice_runtime import contract
+
 from .api import conditions
 from .api.body import Body
 from .api.conditions import Reason
@@ -11,6 +13,12 @@ START_REASONS = frozenset(
     {"CreateContainerConfigError", "RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"}
 )
 """Why the kubelet cannot start a container."""
+_OF_THE_RUNTIME = {
+    name: conditions.REASONS[name]
+    for constant, name in vars(contract).items()
+    if constant.startswith("REASON_") and name in conditions.REASONS
+}
+"""Any program may write a termination message: one that calls itself Ready is not believed."""
 
 
 def of_container(pod: str, container: Body, ended: Body) -> Cause:
@@ -30,7 +38,7 @@ def of_container(pod: str, container: Body, ended: Body) -> Cause:
 def _told(ended: Body) -> tuple[Reason, str] | None:
     try:
         told = json.loads(ended.get("message") or "")
-        return conditions.REASONS[told["reason"]], f": {told['message']}"
+        return _OF_THE_RUNTIME[told["reason"]], f": {told['message']}"
     except (ValueError, KeyError, TypeError):
         return None
 

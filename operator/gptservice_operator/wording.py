@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from .api.body import Body, entries
 
 _VARYING: tuple[tuple[re.Pattern[str], str], ...] = (
+    # What moves a terminal's cursor, sets its title or its colours: who reads a status has not asked for that.
+    (re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]"), ""),
     (re.compile(r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}([.,]\d+)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?"), "<time>"),
     (
@@ -20,6 +22,8 @@ _VARYING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?s)\n\s*[&*]?[a-z][a-z0-9]*\.[A-Z]\w*\{\n.*"), ""),
 )
 _SHORTEST_SECRET = 4
+_SHORTEST_WITHIN_WORDS = 8
+"""Characters of a value that is hidden within a word, too: `node` would take half of what we say along."""
 
 
 def settled(text: str) -> str:
@@ -46,5 +50,6 @@ def env_values(service: Body) -> list[str]:
 def without(text: str, hidden: Iterable[str]) -> str:
     """Return a text in which nothing of ``hidden`` is to be read, the longest first."""
     for value in sorted(hidden, key=len, reverse=True):
-        text = text.replace(value, "***")
+        alone = re.escape(value)
+        text = re.sub(alone if len(value) >= _SHORTEST_WITHIN_WORDS else rf"(?<!\w){alone}(?!\w)", "***", text)
     return text

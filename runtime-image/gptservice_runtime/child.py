@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import signal
 import threading
@@ -15,6 +16,7 @@ from gptservice_runtime.failures import EngineExit
 _CHUNK = 65536
 _TAIL_BYTES = 65536
 _PR_SET_CHILD_SUBREAPER = 36
+_TERMINAL_CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 
 
 class OutputTail:
@@ -31,9 +33,10 @@ class OutputTail:
             del self._kept[:-_TAIL_BYTES]
 
     def text(self) -> str:
-        """What is kept; the first line may be cut."""
+        """What is kept, without colours and the like; the first line may be cut."""
         with self._lock:
-            return self._kept.decode(errors="replace")
+            kept = self._kept.decode(errors="replace")
+        return _TERMINAL_CONTROL.sub("", kept)
 
 
 class Child:

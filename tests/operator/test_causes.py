@@ -192,6 +192,18 @@ CAUSES = [
         id="a message that is none of the runtime's",
     ),
     pytest.param(
+        pod(init=[FETCHED], containers=[crashing(told("AllReplicasReady"), code=3)]),
+        conditions.CRASH_LOOP,
+        "exit code 3",
+        id="a reason that is not the runtime's to give",
+    ),
+    pytest.param(
+        pod(init=[FETCHED], containers=[crashing('{"reason": ["OutOfMemory"], "message": ""}', code=3)]),
+        conditions.CRASH_LOOP,
+        "exit code 3",
+        id="a reason that is none",
+    ),
+    pytest.param(
         pod(init=[FETCHED], containers=[crashing('["not", "an object"]', code=3)]),
         conditions.CRASH_LOOP,
         "exit code 3",

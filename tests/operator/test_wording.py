@@ -54,6 +54,29 @@ def test_of_two_go_values_that_are_compared_only_the_line_before_is_kept() -> No
     assert wording.settled(shown) == f"PersistentVolumeClaim x is invalid: {said}"
 
 
+def test_nothing_moves_the_terminal_of_who_reads_it() -> None:
+    assert (
+        wording.settled("\x1b[31mValueError\x1b[0m: \x1b]0;title\x07no\ttab\n\x00line\x1bc")
+        == "ValueError: no\ttab\nline"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "hidden"),
+    [
+        pytest.param("crash", "the last lines of the crashed container: *** it, say", id="short: only as a word"),
+        pytest.param("crashed container", "the last lines of the ***: crash it, say", id="long"),
+        pytest.param("it,", "the last lines of the crashed container: crash *** say", id="what ends in no word"),
+    ],
+)
+def test_a_hidden_value_takes_nothing_else_along(value: str, hidden: str) -> None:
+    assert wording.without("the last lines of the crashed container: crash it, say", [value]) == hidden
+
+
+def test_a_long_value_is_hidden_within_a_word_too() -> None:
+    assert wording.without("keyhunter2-1234x", ["hunter2-1234"]) == "key***x"
+
+
 def test_bounds_are_kept_and_seen() -> None:
     assert wording.bounded("abcdef", 6) == "abcdef"
     assert wording.bounded("abcdefg", 6) == "ab…efg"

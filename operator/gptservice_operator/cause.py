@@ -1,4 +1,4 @@
-"""One reason why something is not as it should be, and what was seen."""
+"""One reason why something is not as it should be, and what was seen or said of it."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,17 @@ from . import wording
 from .api.conditions import Reason
 
 _MAX_MESSAGE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What an Event says of a pod that does not start."""
+
+    reason: Reason
+    message: str
+    """In whosever words."""
+    secret: str | None = None
+    """The Secret that a volume needs and that is missing; empty where a key of one is. None where it is not that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from . import ends, pod_state, revisions
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
-from .cause import Cause
+from .cause import Cause, Complaint
 from .render.fetch_container import FETCH_CONTAINER
 from .render.pod import ENGINE_CONTAINER
 
@@ -42,7 +42,7 @@ _DOING = {FETCH_CONTAINER: "fetching", ENGINE_CONTAINER: "loading"}
 def find(
     pods: Sequence[Body],
     deployment: Body | None,
-    missing: Mapping[str, str] | None = None,
+    complaints: Mapping[str, Complaint] | None = None,
     settled: frozenset[str] = frozenset(),
 ) -> Cause | None:
     """Return what keeps the service from being ready, the gravest first; None if nothing is to be seen.
@@ -50,10 +50,10 @@ def find(
     Args:
         pods: those with the service's labels.
         deployment: the live Deployment, if it is ours.
-        missing: what Events say of Secrets that pods' volumes lack, by pod UID.
+        complaints: what Events say of pods that do not start, by pod UID.
         settled: names of the pods that have been ready for the stable period.
     """
-    return min(_ranked(pods, deployment, missing or {}, settled), key=_rank, default=(0, None))[1]
+    return min(_ranked(pods, deployment, complaints or {}, settled), key=_rank, default=(0, None))[1]
 
 
 def relapse(pods: Sequence[Body], deployment: Body | None, settled: frozenset[str]) -> Cause | None:
@@ -72,7 +72,7 @@ def _rank(ranked: tuple[int, Cause]) -> int:
 
 
 def _ranked(
-    pods: Sequence[Body], deployment: Body | None, missing: Mapping[str, str], settled: frozenset[str]
+    pods: Sequence[Body], deployment: Body | None, complaints: Mapping[str, Complaint], settled: frozenset[str]
 ) -> Iterator[tuple[int, Cause]]:
     newest, latency = _newest_revision(pods, deployment), _latency(deployment)
     unsettled = pod_state.unsettled(newest, settled)
@@ -80,7 +80,7 @@ def _ranked(
         if not pod_state.has_failed(pod) and (ill := of_devices(pod)) is not None:
             yield _FAULT, ill
     for pod in unsettled:
-        for cause in _of_pod(pod, missing, latency):
+        for cause in _of_pod(pod, complaints, latency):
             yield _FAULT if cause.reason.failing else _WAIT, cause
     for cause in _of_deployment(deployment) if deployment is not None else ():
         yield _FAULT if cause.reason.failing else _WAIT, cause
@@ -142,7 +142,7 @@ def _latency(deployment: Body | None) -> str | None:
     return next((str(after) for flag, after in pairwise(args) if flag == contract.READY_LATENCY_FLAG), None)
 
 
-def _of_pod(pod: Body, missing: Mapping[str, str], latency: str | None) -> Iterator[Cause]:
+def _of_pod(pod: Body, complaints: Mapping[str, Complaint], latency: str | None) -> Iterator[Cause]:
     name, status = pod["metadata"]["name"], section(pod, "status")
     if pod_state.is_ready(pod):
         ends = (cause for one in entries(status, "containerStatuses") if (cause := _of_last_end(name, one)) is not None)
@@ -166,7 +166,7 @@ def _of_pod(pod: Body, missing: Mapping[str, str], latency: str | None) -> Itera
         yield Cause.of(conditions.READY_LATENCY_EXCEEDED, f"pod {name} answers, but not {asked} yet", name)
         return
     found = [cause for container in containers if (cause := _of_container(name, container)) is not None]
-    yield from found or [_starting(name, missing.get(pod["metadata"]["uid"]))]
+    yield from found or [_starting(name, complaints.get(pod["metadata"]["uid"]))]
 
 
 def _is_unheard_of(pod: Body) -> bool:
@@ -184,9 +184,9 @@ def _has_served(pod: Body, engine: Body) -> bool:
     return bool(started) and str(pod_state.condition(pod, "Ready").get("lastTransitionTime") or "") > started
 
 
-def _starting(name: str, missing: str | None) -> Cause:
-    if missing is not None:
-        return Cause.of(conditions.SECRET_NOT_FOUND, f"pod {name}: {missing}")
+def _starting(name: str, complaint: Complaint | None) -> Cause:
+    if complaint is not None:
+        return Cause.of(complaint.reason, f"pod {name}: {complaint.message}")
     return Cause.of(conditions.PODS_STARTING, f"pod {name} is being started")
 
 

@@ -1,4 +1,4 @@
-"""Why a pod's volumes are not there: only its Events say, which are listed for a stuck pod and never watched."""
+"""Why a pod cannot begin: only its Events say, which are listed for a stuck pod and never watched."""
 
 import datetime
 import logging
@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from . import errors, pod_state
+from .api import conditions
 from .api.body import Body, entries, section
+from .cause import Complaint
 from .cluster import Cluster
 from .extract import Key
 
@@ -24,22 +26,21 @@ _PASSED = frozenset({"Pulling", "Pulled", "Created", "Started"})
 """What the kubelet says once every volume is mounted."""
 _CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 _MISSING_SECRET = re.compile(r'secret "([^"]+)" not found|references non-existent secret key')
-
-
-@dataclass(frozen=True, slots=True)
-class MissingSecret:
-    """A Secret that a pod's volume needs, or a key of one, and the kubelet's words."""
-
-    name: str
-    """The Secret's, or the key's where that alone is missing."""
-    message: str
+_REASONS = {
+    "FailedMount": conditions.VOLUME_NOT_READY,
+    "FailedMapVolume": conditions.VOLUME_NOT_READY,
+    "FailedAttachVolume": conditions.VOLUME_NOT_READY,
+    "FailedCreatePodSandBox": conditions.PODS_STARTING,
+}
+_WHICH_ALONE = "Unable to attach or mount volumes"
+"""So begins what says which volumes are not there, and not why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """What is known of a service's stuck pods."""
 
-    missing: Mapping[str, MissingSecret] = field(default_factory=dict[str, MissingSecret])
+    complaints: Mapping[str, Complaint] = field(default_factory=dict[str, Complaint])
     """By pod UID; from this look or an earlier one."""
     fresh: frozenset[str] = frozenset()
     """Names of the Secrets that this look has found missing."""
@@ -48,7 +49,7 @@ class Found:
 
     def without(self, name: str) -> "Found":
         """Return the same without one Secret, which is nobody's task to create."""
-        return replace(self, missing={uid: one for uid, one in self.missing.items() if one.name != name})
+        return replace(self, complaints={uid: one for uid, one in self.complaints.items() if one.secret != name})
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class _Pod:
 
     due: datetime.datetime
     wait: float = STUCK_SECONDS
-    missing: MissingSecret | None = None
+    complaint: Complaint | None = None
 
 
 @dataclass(slots=True)
@@ -78,12 +79,12 @@ class Mounts:
         due = [uid for uid, pod in known.items() if pod.due <= now][:MAX_LOOKS]
         for uid in due:
             pod = known[uid]
-            pod.missing = await _missing(cluster, key[0], uid)
+            pod.complaint = await _complaint(cluster, key[0], uid)
             pod.due, pod.wait = now + datetime.timedelta(seconds=pod.wait), min(pod.wait * 2, LONGEST_WAIT_SECONDS)
-        missing = {uid: pod.missing for uid, pod in known.items() if pod.missing is not None}
+        complaints = {uid: pod.complaint for uid, pod in known.items() if pod.complaint is not None}
         return Found(
-            missing=missing,
-            fresh=frozenset(missing[uid].name for uid in due if uid in missing),
+            complaints=complaints,
+            fresh=frozenset(secret for uid in due if uid in complaints and (secret := complaints[uid].secret)),
             again=min((max(0.0, (pod.due - now).total_seconds()) for pod in known.values()), default=None),
         )
 
@@ -119,24 +120,36 @@ def _has_not_run(container: Body) -> bool:
     return section(container, "state", "waiting").get("reason") in _CREATING
 
 
-async def _missing(cluster: Cluster, namespace: str, uid: str) -> MissingSecret | None:
+async def _complaint(cluster: Cluster, namespace: str, uid: str) -> Complaint | None:
     try:
-        return missing_secret(await cluster.events(namespace, uid))
+        return complaint(await cluster.events(namespace, uid))
     except errors.OperatorError as error:
         logger.warning("%s: cannot look at the events of pod %s: %s", namespace, uid, error)
         return None
 
 
-def missing_secret(listed: Sequence[Body]) -> MissingSecret | None:
-    """Return the Secret that the newest complaint about a pod's volumes names, unless they are mounted by now."""
+def complaint(listed: Sequence[Body]) -> Complaint | None:
+    """Return what tells most of why a pod does not begin, the newest of that; None once its volumes are mounted."""
+    return min(_complaints(listed), key=_vagueness, default=None)
+
+
+def _complaints(listed: Sequence[Body]) -> Iterator[Complaint]:
     for event in sorted(listed, key=_when, reverse=True):
         if event.get("reason") in _PASSED:
-            return None
-        message = str(event.get("message") or "")
-        if event.get("reason") == "FailedMount" and (found := _MISSING_SECRET.search(message)) is not None:
+            return
+        message, reason = str(event.get("message") or ""), _REASONS.get(str(event.get("reason")))
+        if reason is None or not message:
+            continue
+        missing = _MISSING_SECRET.search(message) if event.get("reason") == "FailedMount" else None
+        if missing is None:
+            yield Complaint(reason, message)
+        else:
             # Of a key that is missing, the kubelet does not say in which Secret.
-            return MissingSecret(found[1] or "", message)
-    return None
+            yield Complaint(conditions.SECRET_NOT_FOUND, message, missing[1] or "")
+
+
+def _vagueness(said: Complaint) -> int:
+    return (said.secret is None) + said.message.startswith(_WHICH_ALONE)
 
 
 def _when(event: Body) -> str:

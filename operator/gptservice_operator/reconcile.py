@@ -253,7 +253,7 @@ class Reconciler:
             hpa=_own_child(latest, kinds.HPA, names.hpa(key[1])),
             pods=latest.pods,
             warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
-            missing={uid: secret.message for uid, secret in stuck.missing.items()},
+            complaints=stuck.complaints,
             effective=decision.effective,
             rollout=decision.fate.cause,
         )

@@ -8,7 +8,7 @@ from . import causes, fate, fetched, last_failure, names, pod_state, revisions, 
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
-from .cause import Cause
+from .cause import Cause, Complaint
 from .counts import Counts, count
 from .render.resolved import Refusal, Resolved
 
@@ -42,8 +42,8 @@ class Facts:
     """Names of the pods that have been ready for the stable period."""
     calm: bool = False
     """Whether every pod of the newest revision has been ready for the stable period."""
-    missing: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What Events say of Secrets that pods' volumes lack, by pod UID."""
+    complaints: Mapping[str, Complaint] = field(default_factory=dict[str, Complaint])
+    """What Events say of pods that do not start, by pod UID."""
 
 
 def compute(facts: Facts, now: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def compute(facts: Facts, now: str) -> dict[str, Any]:
     generation = facts.service["metadata"].get("generation", 0)
     seen = None
     if not counts.complete:
-        seen = causes.find(facts.pods, facts.deployment, facts.missing, facts.settled)
+        seen = causes.find(facts.pods, facts.deployment, facts.complaints, facts.settled)
     listed = _conditions(facts, counts, seen)
     old = section(facts.service, "status")
     status: dict[str, Any] = {

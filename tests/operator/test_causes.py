@@ -8,6 +8,7 @@ import pytest
 from gptservice_operator import causes, names, pod_state
 from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
+from gptservice_operator.cause import Complaint
 from gptservice_runtime import contract
 from tests.operator import builders
 from tests.operator.builders import Body, condition, container, pod
@@ -331,6 +332,7 @@ def test_a_running_sidecar_is_not_the_model_being_loaded() -> None:
 
 
 NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
+COMPLAINT = Complaint(conditions.SECRET_NOT_FOUND, NOT_FOUND, "team-keys")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +346,7 @@ NOT_FOUND = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not
 def test_a_secret_that_events_call_missing_is_the_cause_where_nothing_else_is(
     body: Body, expected: Reason | None
 ) -> None:
-    found = causes.find([body], None, {body["metadata"]["uid"]: NOT_FOUND})
+    found = causes.find([body], None, {body["metadata"]["uid"]: COMPLAINT})
     assert (found and found.reason) == expected
     if expected is conditions.SECRET_NOT_FOUND:
         assert found is not None
@@ -353,7 +355,7 @@ def test_a_secret_that_events_call_missing_is_the_cause_where_nothing_else_is(
 
 
 def test_another_pod_s_missing_secret_is_not_this_one_s() -> None:
-    found = causes.find([pod(containers=[INITIALIZING])], None, {"another": NOT_FOUND})
+    found = causes.find([pod(containers=[INITIALIZING])], None, {"another": COMPLAINT})
     assert found is not None
     assert found.reason is conditions.PODS_STARTING
 

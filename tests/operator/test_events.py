@@ -1,4 +1,4 @@
-"""Pods that cannot start because of a volume: which are looked at, how often, and what their Events mean."""
+"""Pods that cannot begin, most of them for a volume: which are looked at, how often, and what their Events mean."""
 
 import datetime
 from typing import Any
@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from gptservice_operator import errors, events
-from gptservice_operator.events import Found, MissingSecret, Mounts
+from gptservice_operator.api import conditions
+from gptservice_operator.api.conditions import Reason
+from gptservice_operator.cause import Complaint
+from gptservice_operator.events import Found, Mounts
 from tests.operator.builders import NAMESPACE, Body, condition, container, pod
 from tests.operator.fake_cluster import FakeCluster
 
@@ -83,7 +86,6 @@ def test_since_when_a_pod_is_being_created(body: Body, since: datetime.datetime 
             "team-keys",
             id="the kubelet's other words for it",
         ),
-        pytest.param([event(message='configmap "chat-limits" not found')], None, id="something else is missing"),
         pytest.param([event(message=NO_KEY)], "", id="a Secret lacks the key"),
         pytest.param([event("FailedScheduling", NOT_FOUND)], None, id="the words of somebody else"),
         pytest.param([event(message=None)], None, id="no words"),
@@ -110,10 +112,46 @@ def test_since_when_a_pod_is_being_created(body: Body, since: datetime.datetime 
         ),
     ],
 )  # fmt: skip
-def test_what_events_say(listed: list[Body], name: str | None) -> None:
-    found = events.missing_secret(listed)
-    assert (found and found.name) == name
+def test_which_secret_events_call_missing(listed: list[Body], name: str | None) -> None:
+    found = events.complaint(listed)
+    assert (found and found.secret) == name
     assert found is None or found.message == (NO_KEY if name == "" else NOT_FOUND)
+    assert found is None or found.reason is conditions.SECRET_NOT_FOUND
+
+
+MULTI_ATTACH = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) chat-6d4c-old'
+UNMOUNTED = "Unable to attach or mount volumes: unmounted volumes=[cache]: timed out waiting for the condition"
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason", "words"),
+    [
+        pytest.param(
+            [event("FailedAttachVolume", MULTI_ATTACH)], conditions.VOLUME_NOT_READY, MULTI_ATTACH, id="not attached"
+        ),
+        pytest.param(
+            [event("FailedAttachVolume", MULTI_ATTACH), event(message=UNMOUNTED, at="10:02:00")],
+            conditions.VOLUME_NOT_READY, MULTI_ATTACH, id="the words that say why",
+        ),
+        pytest.param([event(message=UNMOUNTED)], conditions.VOLUME_NOT_READY, UNMOUNTED, id="nothing says why"),
+        pytest.param(
+            [event(message='configmap "chat-limits" not found')],
+            conditions.VOLUME_NOT_READY, 'configmap "chat-limits" not found', id="something else is missing",
+        ),
+        pytest.param(
+            [event("FailedAttachVolume", MULTI_ATTACH, at="10:02:00"), event()],
+            conditions.SECRET_NOT_FOUND, NOT_FOUND, id="a missing Secret is what somebody has to make",
+        ),
+        pytest.param(
+            [event("FailedCreatePodSandBox", "plugin cni failed")],
+            conditions.PODS_STARTING, "plugin cni failed", id="no network",
+        ),
+    ],
+)  # fmt: skip
+def test_what_else_events_say(listed: list[Body], reason: Reason, words: str) -> None:
+    found = events.complaint(listed)
+    assert found is not None
+    assert (found.reason, found.message) == (reason, words)
 
 
 class World:
@@ -139,13 +177,13 @@ class TestLooks:
     async def test_a_young_pod_is_left_alone_until_it_is_time(self) -> None:
         world = World(creating())
         found = await world.look(5)
-        assert (world.cluster.looks, found.missing, found.again) == ([], {}, 10)
+        assert (world.cluster.looks, found.complaints, found.again) == ([], {}, 10)
 
     async def test_a_stuck_one_is_looked_at(self) -> None:
         world = World(creating())
         found = await world.look(15)
         (uid,) = world.cluster.looks
-        assert found.missing == {uid: MissingSecret("team-keys", NOT_FOUND)}
+        assert found.complaints == {uid: Complaint(conditions.SECRET_NOT_FOUND, NOT_FOUND, "team-keys")}
         assert found.fresh == {"team-keys"}
         assert found.again == 15
 
@@ -154,7 +192,7 @@ class TestLooks:
         await world.look(15)
         found = await world.look(20)
         assert len(world.cluster.looks) == 1
-        assert [missing.name for missing in found.missing.values()] == ["team-keys"]
+        assert [said.secret for said in found.complaints.values()] == ["team-keys"]
         assert found.fresh == frozenset(), "it was acted on already"
         assert found.again == 10
 
@@ -217,20 +255,20 @@ class TestLooks:
         world = World(creating())
         world.cluster.failures["events", "Event"] = error
         found = await world.look(15)
-        assert (found.missing, found.again) == ({}, 15)
+        assert (found.complaints, found.again) == ({}, 15)
         assert "cannot look at the events" in caplog.text
         world.cluster.failures.clear()
-        assert (await world.look(30)).missing
+        assert (await world.look(30)).complaints
 
     async def test_a_secret_that_has_come_is_no_longer_missed_at_the_next_look(self) -> None:
         world = World(creating())
         await world.look(15)
         (uid,) = world.cluster.looks
         world.cluster.pod_events[uid].append(event("Pulling", "pulling", "10:00:20"))
-        assert (await world.look(30)).missing == {}
+        assert (await world.look(30)).complaints == {}
 
 
 def test_one_secret_can_be_left_out() -> None:
-    ours, theirs = MissingSecret("ours", "no ours"), MissingSecret("theirs", "no theirs")
+    ours, theirs = (Complaint(conditions.SECRET_NOT_FOUND, f"no {name}", name) for name in ("ours", "theirs"))
     found = Found({"a": ours, "b": theirs}, frozenset({"ours"}), 7)
     assert found.without("ours") == Found({"b": theirs}, frozenset({"ours"}), 7)

@@ -88,7 +88,9 @@ ROLLED_BACK = Reason(
     f"Mend the spec, undo the edit, or have it tried again by another value of the annotation {GROUP}/retry",
     True,
 )
-VOLUME_NOT_READY = Reason("VolumeNotReady", "Create or mend the claim that is named; the pod goes on by itself")
+VOLUME_NOT_READY = Reason(
+    "VolumeNotReady", "Create or mend the claim or volume that is named; the pod goes on by itself"
+)
 IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pull secrets", True)
 INVALID_IMAGE = Reason("InvalidImage", "Use a runtime image derived from ours: it lacks gptservice-runtime", True)
 MODEL_NOT_FOUND = Reason("ModelNotFound", "Check the model's uri, and that it is there", True)

@@ -37,6 +37,7 @@ RUN_BY = {
     ),
     "e2e/api/chart/test_documents.py": (
         "docs/gitops.md: kubectl alone, sh 1",
+        "docs/monitoring.md: Monitoring, sh 1",
         "docs/operations.md: At night, sh 2",
         "docs/operations.md: Install, sh 2",
         "docs/operations.md: The operator itself, sh 1",

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 import release.__main__ as release
+from e2e.api import optional_crds
 from e2e.api.chart.conftest import StartOperator
 from e2e.cluster import binaries, handle, lifecycle, records
 from e2e.installation import NAMESPACE, RELEASE, Helm
 from e2e.kube import Kube, Object, wait_until
 from e2e.kubectl import Kubectl
 from e2e.reader import Reader
+from gptservice_operator.api import kinds
 from release import version
 
 CRDS = ("gptservices.ai.example.com", "gptmodels.ai.example.com")
@@ -117,6 +119,20 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
     assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] == before, "the values were taken along"
     assert "Rollback was a success" in reader.run("docs/upgrading.md: Back, sh 1")
     assert kubectl.get("gptservice", "quickstart", namespace=namespace)["metadata"]["generation"] == 1
+
+
+def test_dashboards_and_alerts_are_switched_on(reader: Reader, kubectl: Kubectl, kube: Kube) -> None:
+    reader.run("docs/quick-start.md: On a cluster of yours, sh 1")
+    before = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]
+    with optional_crds.installed(kube, kinds.POD_MONITOR, optional_crds.PROMETHEUS_RULE):
+        reader.run("docs/monitoring.md: Monitoring, sh 1")
+        rules = kube.all("PrometheusRule", NAMESPACE)
+        assert rules
+        assert {rule["metadata"]["labels"]["release"] for rule in rules} == {"prometheus"}
+        assert len(kube.all("PodMonitor", NAMESPACE)) == 1
+    assert kubectl.get("configmaps", namespace=NAMESPACE, selector="grafana_dashboard=1")["items"]
+    after = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]
+    assert after == before, "the reader's values are kept"
 
 
 def test_what_helm_says_next_is_what_works_next(

@@ -8,11 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from .access import Auth, SecretKeyRef, SecretRef, Tls
-from .autoscaling import POSITIVE, Autoscaling
+from .autoscaling import Autoscaling
 from .base import SET, ApiModel, Rule, list_map, ruled
 from .cache import Cache
 from .engine import Engine, Gpu, ModelEngine, Resources
 from .exposure import DisruptionBudget, Monitoring, NetworkPolicy, ServiceSpec, Tracing
+from .quantity import quantity
 from .rollout import Rollout
 from .scheduling import Scheduling
 from .status import GPTServiceStatus
@@ -157,6 +158,13 @@ class GPTServiceSpec(ApiModel):
         return self.autoscaling.least_replicas
 
 
+SIZE_OF_WEIGHTS = Rule(
+    "!quantity(string(self)).isLessThan(quantity('1k')) && !quantity(string(self)).isGreaterThan(quantity('100Ti'))",
+    "must be the weights' size in bytes, 1k to 100Ti",
+    lambda value: 1000 <= (quantity(value) or 0) <= 100 << 40,
+)
+
+
 class GPTModelSpec(ApiModel):
     """A catalogue entry: where a model is and how it is best served."""
 
@@ -176,9 +184,9 @@ class GPTModelSpec(ApiModel):
     """What clients put into "model", unless the service says so itself."""
     digest: Digest | None = None
     """Digest that the model's files must have, as sha256:… ."""
-    weights_size: Annotated[Quantity, *ruled(POSITIVE)] | None = None
-    """Size of the weights' files, where it is known. A service without a memory limit then gets what they need, and one
-    whose limit cannot hold them is refused before there is a pod."""
+    weights_size: Annotated[Quantity, *ruled(SIZE_OF_WEIGHTS)] | None = None
+    """Size of the weights' files, where it is known. A service that says nothing of memory then gets what they need,
+    and one whose memory cannot hold them is refused before there is a pod."""
     token_secret_ref: SecretKeyRef | None = None
     """Secret with the hub's token, in the namespace of the service that uses the model."""
     model_credentials_secret_ref: SecretRef | None = None

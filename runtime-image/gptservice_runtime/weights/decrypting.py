@@ -31,7 +31,7 @@ class Opened:
 
     def decrypt(self, wanted: Collection[str], target: Path) -> None:
         """Decrypt these files into a new folder. WeightsError, OSError; then there is no new folder."""
-        with placing.whole_folder(target) as partial:
+        with placing.whole_folder(target, self.folder) as partial:
             self._each(wanted, partial, "decrypting")
 
     def verify(self, wanted: Collection[str]) -> None:

@@ -26,7 +26,7 @@ def encrypt(source: Path, target: Path, for_keys: Sequence[Key], chunk: int = se
             raise WeightsError(f"{root / name} is encrypted already: for other keys, `gptservice-runtime rewrap` it")
     data_key, model_id = os.urandom(KEY_BYTES), os.urandom(ID_BYTES)
     progress = Progress("encrypting", sum((root / name).stat().st_size for name in found))
-    with placing.whole_folder(target) as partial:
+    with placing.whole_folder(target, source) as partial:
         files = tuple(_file(root / name, partial / name, name, data_key, chunk, progress) for name in found)
         made = Seal(model_id=model_id, chunk=chunk, keys=keys.wrap(data_key, model_id, for_keys), files=files)
         sealed = made.proven_by(keys.seal_key(data_key, model_id))

@@ -15,11 +15,14 @@ _SUFFIX = ".partial"
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
+def whole_folder(target: Path, source: Path) -> Iterator[Path]:
     """A new folder to fill, which becomes `target` when the context ends well, and is removed when it does not.
 
-    What a killed run has left beside it is removed first. WeightsError if `target` is there already.
+    What a killed run has left beside it is removed first. WeightsError if `target` is there already, or would lie
+    within the model that it is made from.
     """
+    if target.absolute().is_relative_to(source.absolute()):
+        raise WeightsError(f"{target} would lie within {source}: name a folder beside it")
     if target.exists() or target.is_symlink():
         raise WeightsError(f"{target} is there already: nothing is overwritten; name another, or remove it")
     remove_leftovers(target)

@@ -63,6 +63,10 @@ def test_the_whole_way(tmp_path: Path, key: Path, other_key: Path) -> None:
         pytest.param(["verify", "--key", "plain/config.json", "model"], 1, "not base64", id="no key"),
         pytest.param(["encrypt", "--key", "key", "gone", "new"], 1, "gone", id="no such model"),
         pytest.param(["encrypt", "--key", "key", "plain", "model"], 1, "is there already", id="nothing is overwritten"),
+        pytest.param(["encrypt", "--key", "key", "plain", "plain/new"], 1, "would lie within", id="into what it reads"),
+        pytest.param(
+            ["decrypt", "--key", "key", "model", "model/new"], 1, "would lie within", id="into what it decrypts"
+        ),
         pytest.param(["encrypt", "--key", "key", "model", "new"], 1, "encrypted already", id="encrypted twice"),
         pytest.param(["decrypt", "--key", "key", "model", "no/such/folder"], 1, "No such file", id="no place"),
         pytest.param(["decrypt", "--key", "key", "model"], 2, "TARGET", id="no target"),

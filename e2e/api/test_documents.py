@@ -89,6 +89,7 @@ def test_there_are_manifests_of_every_page_that_has_some() -> None:
     assert {name.partition(":")[0] for name in manifests()} >= {"README.md", "docs/api.md", "docs/coming-from.md"}
 
 
+@pytest.mark.long
 def test_revisions_are_listed_chosen_and_rendered_again(reader: Reader, observer: Observer, stable: Stable) -> None:
     first = stable(maxTokens=1)
     listed = reader.run("docs/operations.md: Revisions, sh 2", NAME="gpt")
@@ -103,6 +104,7 @@ def test_revisions_are_listed_chosen_and_rendered_again(reader: Reader, observer
     reader.run("docs/upgrading.md: The operator, sh 2", NAME="gpt")
 
 
+@pytest.mark.long
 def test_a_rollback_is_left_in_each_of_three_ways(reader: Reader, observer: Observer, stable: Stable) -> None:
     first = stable(maxTokens=1)
     reader.run("docs/operations.md: Rollback, sh 1", NAME="gpt", REVISION=f"gpt-{first}")
@@ -110,6 +112,7 @@ def test_a_rollback_is_left_in_each_of_three_ways(reader: Reader, observer: Obse
     assert annotations["ai.example.com/retry"].isdigit()
 
 
+@pytest.mark.long
 def test_a_key_is_read_and_rotated(reader: Reader, kube: Kube, namespace: str, stable: Stable) -> None:
     stable()
     read, rotate = "docs/operations.md: API keys, sh 1", "docs/operations.md: API keys, sh 2"
@@ -131,6 +134,7 @@ def _secret(kube: Kube, namespace: str) -> Object:
     return kube.get("Secret", name, namespace)
 
 
+@pytest.mark.long
 def test_a_certificate_is_given_and_rotated(
     reader: Reader, operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer
 ) -> None:
@@ -148,6 +152,7 @@ def test_a_certificate_is_given_and_rotated(
     assert kube.get("Secret", "gpt-cert", namespace)["data"] != before
 
 
+@pytest.mark.long
 def test_weights_are_encrypted_and_get_another_key(reader: Reader, kube: Kube, namespace: str) -> None:
     encrypt, rotate = "docs/operations.md: Encrypted weights, sh 1", "docs/operations.md: Encrypted weights, sh 2"
     shutil.copytree(reader.folder / "tests/runtime/weights/vectors/plain", reader.folder / "MODEL")
@@ -162,6 +167,7 @@ def test_weights_are_encrypted_and_get_another_key(reader: Reader, kube: Kube, n
     reader.shell("gptservice-runtime verify --key new.key MODEL-encrypted")
 
 
+@pytest.mark.long
 def test_at_night_a_service_is_looked_at(reader: Reader, stable: Stable) -> None:
     stable()
     seen = reader.run("docs/operations.md: At night, sh 1", without=["kubectl logs"], NAME="gpt")
@@ -170,6 +176,7 @@ def test_at_night_a_service_is_looked_at(reader: Reader, stable: Stable) -> None
 
 
 @pytest.mark.usefixtures("argocd")
+@pytest.mark.long
 def test_the_health_scripts_come_to_what_argo_cd_has_already(reader: Reader, kube: Kube) -> None:
     for _ in range(2):  # of the second time nothing is seen
         reader.run("docs/gitops.md: Install the health scripts, sh 1")

@@ -15,6 +15,8 @@ from e2e.node.release import VLLM, Release
 from e2e.node.services import SOON, standin
 from e2e.reader import Reader
 
+pytestmark = pytest.mark.long
+
 NAME = "chat"
 
 

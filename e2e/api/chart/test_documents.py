@@ -22,6 +22,8 @@ from e2e.reader import Reader
 from gptservice_operator.api import kinds
 from release import version
 
+pytestmark = pytest.mark.long
+
 CRDS = ("gptservices.ai.example.com", "gptmodels.ai.example.com")
 # Nobody listens behind a simulated pod.
 NO_POD_ANSWERS = ("port-forward", "curl", " logs ", "kill")

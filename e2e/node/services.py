@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from e2e import installation
+from e2e.cluster import network, paths
+from e2e.cluster.handle import Cluster
 from e2e.cluster.images import model
 from e2e.kube import Kube, Object
 from e2e.kubectl import Kubectl
 from e2e.node.diagnosis import PREFIX
 from e2e.node.release import STANDIN_IMAGE
+from e2e.sources import s3
+from e2e.sources.gate import Gate, in_thread
 
 MODEL = f"pvc://{installation.MODEL_CLAIM}/{model.NAME}"
 SMALL = {"requests": {"cpu": "10m", "memory": "192Mi"}}
@@ -62,3 +68,17 @@ def on_vllm(name: str, *args: str, **spec: Any) -> Object:
     defaults: Object = {"model": MODEL, "gpu": {"count": 0}, "contextLength": 2048, "engine": engine}
     body: Object = {"apiVersion": "ai.example.com/v1", "kind": "GPTService", "metadata": {"name": name}}
     return {**body, "spec": {**defaults, **spec}}
+
+
+@contextmanager
+def model_in_s3(cluster: Cluster, kube: Kube, namespace: str, name: str, folder: Path) -> Iterator[Object]:
+    """The test model in a bucket that the cluster's pods reach: what a spec says to have it from there.
+
+    The Secret with the credentials has the given name; the server keeps its files in the folder.
+    """
+    host = network.outer(cluster.record.number)
+    with s3.serving(folder) as server, in_thread(Gate(server.url, re.compile("^/models/"), host=host)) as gate:
+        server.upload(paths.models() / model.NAME, model.NAME)
+        secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+        kube.create({**secret, "stringData": dict(server.credentials(gate.url))}, namespace)
+        yield {"model": f"s3://{s3.BUCKET}/{model.NAME}", "modelCredentialsSecretRef": {"name": name}}

@@ -6,21 +6,18 @@ it.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from e2e.api.state import Observer
-from e2e.cluster import network, paths
+from e2e.cluster import paths
 from e2e.cluster.handle import Cluster
 from e2e.cluster.images import catalogue, model, oci
 from e2e.kube import Kube
 from e2e.node.conftest import Talk
 from e2e.node.release import VLLM, Release
-from e2e.node.services import SOON, standin
-from e2e.sources import s3
-from e2e.sources.gate import Gate, in_thread
+from e2e.node.services import SOON, model_in_s3, standin
 from gptservice_runtime import digest
 
 pytestmark = pytest.mark.long
@@ -47,16 +44,9 @@ def test_its_labels_say_what_it_is_made_of(archive: Path) -> None:
 async def test_a_pod_fetches_and_serves_with_it(
     cluster: Cluster, release: Release, kube: Kube, namespace: str, observer: Observer, talk: Talk, tmp_path: Path
 ) -> None:
-    host = network.outer(cluster.record.number)
-    with s3.serving(tmp_path / "s3") as server, in_thread(Gate(server.url, re.compile("^/models/"), host=host)) as gate:
-        server.upload(paths.models() / model.NAME, model.NAME)
-        release.use(VLLM)
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME}}
-        kube.create({**secret, "stringData": dict(server.credentials(gate.url))}, namespace)
-        body = standin(
-            NAME, model=f"s3://{s3.BUCKET}/{model.NAME}", modelCredentialsSecretRef={"name": NAME},
-            resources={"requests": {"cpu": "10m", "memory": "1Gi"}},
-        )  # fmt: skip
+    release.use(VLLM)
+    with model_in_s3(cluster, kube, namespace, NAME, tmp_path / "s3") as source:
+        body = standin(NAME, resources={"requests": {"cpu": "10m", "memory": "1Gi"}}, **source)
         body["spec"]["engine"]["image"] = IMAGE
         kube.apply(body, namespace)
         told = observer.wait_ready(NAME, timeout=SOON)

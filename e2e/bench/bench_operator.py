@@ -12,12 +12,14 @@ apart. A run that would begin at a load above 3 waits for it to fall, and is giv
 
 import argparse
 import dataclasses
+import json
 import math
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.bench import measured_run, subjects
@@ -86,20 +88,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     subjects.build_reference()
     services = options.services[0]
-    print(f"{machine()}; {services} services of {CHILDREN} children, {options.runs} runs of each operator", flush=True)
+    print(f"{machine()}; {services} services of {CHILDREN} children each", flush=True)
     stopped = Plan(OURS, services, idle_seconds=options.seconds, edit_seconds=options.seconds)
-    runs = alternate(stopped, options.runs, options.most_load, secrets=options.secrets)
+    do = Doer(options.most_load, options.log)
+    runs = alternate(stopped, options.runs, do, secrets=options.secrets)
     report(f"{services} services, Deployments at 0 replicas", STOPPED, runs)
     if options.pod_runs:
         running = Plan(OURS, services, replicas=1, create_only=True)
         report(
             f"{services} services, Deployments at 1 replica",
             RUNNING,
-            alternate(running, options.pod_runs, options.most_load),
+            alternate(running, options.pod_runs, do),
         )
     for more in options.services[1:]:
         found = Runs()
-        found.add(OURS, one(Plan(OURS, more, create_only=True), options.most_load))
+        found.add(OURS, do(Plan(OURS, more, create_only=True)))
         report_growth(services, runs, more, found)
     return 0
 
@@ -120,6 +123,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--seconds", type=float, default=20, help="how long to look while idle, and to edit at a steady rate")
     add("--secrets", type=int, default=SECRETS, help="foreign Secrets of 1 MB in the last run of each operator")
     add("--most-load", type=float, default=MOST_LOAD, help="load average above which no run is begun")
+    add("--log", type=Path, metavar="FILE", help="append every run's figures as a line of JSON")
     add("--quick", action="store_true", help=f"{QUICK_SERVICES} services, one run, at any load: does it work?")
     options = parser.parse_args(arguments)
     if options.quick:
@@ -128,31 +132,39 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def alternate(plan: Plan, runs: int, most_load: float, *, secrets: int = 0) -> Runs:
+def alternate(plan: Plan, runs: int, do: Callable[[Plan], dict[str, float]], *, secrets: int = 0) -> Runs:
     """Both operators in turns; who begins changes each time. Secrets come in the last runs only."""
     found = Runs()
     for number in range(runs):
         last = number == runs - 1
         for operator in (OURS, REFERENCE) if number % 2 == 0 else (REFERENCE, OURS):
             turn = dataclasses.replace(plan, operator=operator, secrets=secrets if last else 0)
-            found.add(operator, one(turn, most_load))
+            found.add(operator, do(turn))
     return found
 
 
-def one(plan: Plan, most_load: float) -> dict[str, float]:
-    """One run, begun when the machine is quiet."""
-    load = await_load(most_load)
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="gptservice-bench-") as folder:
-        figures = measured_run.measure(plan, Path(folder))
-    took = time.monotonic() - begun
-    told = f"converged in {figures['create_s']:.1f} s, {figures['create_cpu_ms']:.1f} ms CPU per service"
-    where = f"{plan.services} services at {plan.replicas} replicas"
-    print(
-        f"  {plan.operator:10}{where}: {told}; load {load:.1f} before, {os.getloadavg()[0]:.1f} after; {took:.0f} s",
-        flush=True,
-    )
-    return {**figures, "load": load}
+@dataclass(frozen=True)
+class Doer:
+    """Does one run after the other."""
+
+    most_load: float
+    """A run is begun when the machine is at least so quiet."""
+    log: Path | None
+
+    def __call__(self, plan: Plan) -> dict[str, float]:
+        """Do a run, say what came out, and return it."""
+        load, begun = await_load(self.most_load), time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="gptservice-bench-") as folder:
+            figures = {**measured_run.measure(plan, Path(folder)), "load": load, "load_at_end": os.getloadavg()[0]}
+        seconds = time.monotonic() - begun
+        told = f"made in {figures['create_s']:.1f} s, {figures['create_cpu_ms']:.1f} ms CPU each"
+        where = f"{plan.services} services at {plan.replicas} replicas"
+        loads = f"load {load:.1f} before, {figures['load_at_end']:.1f} after"
+        print(f"  {plan.operator:10}{where}: {told}; {loads}; {seconds:.0f} s", flush=True)
+        if self.log is not None:
+            with self.log.open("a") as file:
+                file.write(json.dumps({**dataclasses.asdict(plan), **figures}) + "\n")
+        return figures
 
 
 def await_load(most: float) -> float:

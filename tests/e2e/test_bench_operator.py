@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.bench import requests
+from e2e.bench.bench_operator import growth
 from e2e.bench.figures import OURS, REFERENCE, Bar, Row, Runs, percentile, slope, table
+from e2e.bench.subjects import SOURCES
+from e2e.cluster import binaries
 
 USER = requests.account("system", "operator")
 
@@ -114,6 +118,14 @@ def test_the_slope_is_that_of_the_line() -> None:
     assert slope([(0, 5)]) == 0
 
 
+def test_the_reference_is_formatted() -> None:
+    go = binaries.go_command()
+    if go is None:
+        pytest.skip("no Go")
+    found = subprocess.run([go.parent / "gofmt", "-l", "."], cwd=SOURCES, capture_output=True, text=True, check=True)
+    assert found.stdout == ""
+
+
 def runs(ours: list[float], theirs: list[float]) -> Runs:
     found = Runs()
     for operator, values in ((OURS, ours), (REFERENCE, theirs)):
@@ -152,3 +164,13 @@ def test_without_a_reference_the_bar_says_nothing_of_it() -> None:
 def test_the_table_leaves_out_what_was_not_measured() -> None:
     lines = table([Row("x", "seconds", Bar(ratio=1)), Row("y", "nothing")], runs([1.2345], [2]))
     assert lines[2:] == ["| seconds | 1.23 | 2 | 0.617 | <= 1 x reference: met |"]
+
+
+def test_what_more_services_cost_is_held_against_fewer() -> None:
+    few, many = Runs(), Runs()
+    few.add(OURS, {"create_s": 10, "peak_rss_mib": 100})
+    many.add(OURS, {"create_s": 34, "peak_rss_mib": 200})
+    assert list(growth(1000, few, 3000, many)) == [
+        "3000 services: 34.0 s, 3.40 x of 1000; <= 3.3 x: MISSED",
+        "3000 services: 200 MiB, 51 KiB for each further; <= 60 KiB: met",
+    ]

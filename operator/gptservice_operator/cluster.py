@@ -18,7 +18,8 @@ from .api.body import entries, section
 STATUS_MANAGER = "gptservice-operator-status"
 """Field manager of status, apart from the children's so that neither apply prunes the other."""
 
-PAGE_SIZE = 500
+PAGE_SIZE = 250
+"""Objects in one reply to a list. All kinds are read at once at a start: larger pages are its peak of memory."""
 
 # With a parameter behind it, the client sends the text as it is; what has "json" in it, it encodes itself.
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"

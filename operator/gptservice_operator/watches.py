@@ -11,6 +11,7 @@ import kopf
 
 from . import names
 from .api import kinds
+from .cluster import PAGE_SIZE
 from .config import Config
 from .health import WATCH_SECONDS
 from .login import Tracing, login_traced
@@ -119,7 +120,7 @@ def build_settings(config: Config) -> kopf.OperatorSettings:
     settings.networking.error_backoffs = Backoffs()
     # In some namespaces alone, nothing that lies in none may be read: neither CRDs nor namespaces.
     settings.scanning.disabled = bool(config.namespaces)
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = PAGE_SIZE
     settings.watching.server_timeout = WATCH_SECONDS
     settings.process.ultimate_exiting_timeout = 10.0
     # Handlers take no time, so nothing is lost by not waiting for them.

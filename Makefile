@@ -144,6 +144,10 @@ bench-runtime: $(BOOTSTRAP) ## The runtime beside a bare vllm serve: requests/s,
 	@$(RUN) python -m e2e.bench.bench_sources
 	@$(RUN) python -m e2e.bench.bench_runtime
 
+.PHONY: bench-operator
+bench-operator: $(BOOTSTRAP) ## The operator beside a plain one in Go, 1,000 services each: time, CPU, writes, memory (ARGS="--quick" tries it)
+	@$(RUN) python -m e2e.bench.bench_operator $(ARGS)
+
 .PHONY: bench
 bench: ## The benchmarks there are
 	@ls e2e/bench/bench_*.py 2>/dev/null || echo "no benchmarks yet: they come with the parts that are measured"

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +24,6 @@ RELEASE = "gptservice-operator"
 
 # What the chart is asked for: who the operator is and what it may do. It runs as a process, not as a pod.
 _RBAC = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-_FILLED = b"store filled"
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _LOG_TAIL = 8000
@@ -123,7 +122,10 @@ def access(kube: Kube, kubeconfig: Path, account: str, *, namespace: str = NAMES
 
 @dataclass
 class OperatorProcess:
-    """`python -m gptservice_operator` under a kubeconfig; one process at a time, one log for all of them."""
+    """`python -m gptservice_operator` under a kubeconfig; one process at a time, one log for all of them.
+
+    Or another operator, with another command.
+    """
 
     kubeconfig: Path
     log: Path
@@ -131,6 +133,9 @@ class OperatorProcess:
     """Environment variables that differ from FAST."""
     on_start: Callable[[int], None] | None = None
     """Called with each new process id."""
+    command: Sequence[str] = (sys.executable, "-m", "gptservice_operator")
+    filled: bytes = b"store filled"
+    """What it logs when it has listed everything once."""
     _process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
     _log_start: int = field(default=0, init=False)
 
@@ -151,6 +156,12 @@ class OperatorProcess:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime and stime
 
+    def resident_bytes(self, *, peak: bool = False) -> int:
+        """Resident memory of the running process, now or the most that it has had."""
+        wanted = "VmHWM:" if peak else "VmRSS:"
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith(wanted))
+
     def start(self, *, wait: bool = True) -> None:
         """Start it; with `wait`, return when its store is filled. RuntimeError when it ends instead."""
         if self.running:
@@ -160,7 +171,7 @@ class OperatorProcess:
             stream.write(f"--- started at {time.strftime('%H:%M:%S')}\n".encode())
             self._log_start = stream.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gptservice_operator"],
+                self.command,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
@@ -176,7 +187,7 @@ class OperatorProcess:
     def wait_filled(self) -> None:
         """Wait until this process has listed everything once."""
         deadline = time.monotonic() + _READY_SECONDS
-        while _FILLED not in self.output():
+        while self.filled not in self.output():
             if not self.running:
                 raise RuntimeError(f"the operator ended at its start:\n{self.tail()}")
             if time.monotonic() > deadline:

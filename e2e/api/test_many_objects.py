@@ -25,7 +25,7 @@ SERVICES = 1000
 NAMESPACES = 10
 # With the 1,000 GPTServices: 6,000 objects.
 PODS_EACH = 2
-PAGE = 500
+PAGE = 250
 # Far above the figure that is printed; an index that grows quadratically took 209 s.
 HANG_SECONDS = 60
 

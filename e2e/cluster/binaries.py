@@ -87,6 +87,17 @@ def ensure(names: Iterable[str]) -> dict[str, Path]:
     return {name: tool.path for name, tool in wanted.items()}
 
 
+def ensure_own(folder: Path, *, built_on: str) -> Path:
+    """Builds the program whose sources are in `folder`, called after it, unless that was done; returns its path.
+
+    Raises BuildError. `built_on` is the module whose version the binary is kept under.
+    """
+    tool = Tool(folder.name, ".", versions.own_module(folder, built_on=built_on))
+    if not tool.path.exists():
+        _build_locked(tool)
+    return tool.path
+
+
 def go_command() -> Path | None:
     """The Go command, also where the official archive puts it outside the PATH; None without one."""
     if found := shutil.which("go"):
@@ -138,7 +149,7 @@ def _linker_flags(module: versions.GoModule) -> str:
 
 def _run(command: list[str], tool: Tool) -> None:
     environment = go_environment(os.environ, with_c=tool.name in _WITH_C)
-    folder = paths.TOOLS / tool.module.name
+    folder = tool.module.folder
     done = subprocess.run(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         tail = "\n".join(done.stderr.splitlines()[-15:])

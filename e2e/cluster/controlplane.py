@@ -165,7 +165,7 @@ class ControlPlane:
 
     def _audit(self) -> dict[str, object]:
         return {
-            "audit-policy-file": paths.ASSETS / "audit-policy.yaml",
+            "audit-policy-file": paths.ASSETS / f"audit-policy-{self.spec.audit_policy}.yaml",
             "audit-log-path": self.audit_log,
             "audit-log-mode": self.spec.audit_mode,
             "audit-log-maxsize": "1000",

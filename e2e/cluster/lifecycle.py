@@ -166,4 +166,5 @@ def _remove(name: str) -> bool:
 
 
 def _describe(spec: records.Spec) -> str:
-    return f"profile {spec.profile}, {spec.nodes} nodes, {spec.gpus} GPUs a GPU node, audit {spec.audit_mode}"
+    audit = f"audit of {spec.audit_policy}, {spec.audit_mode}"
+    return f"profile {spec.profile}, {spec.nodes} nodes, {spec.gpus} GPUs a GPU node, {audit}"

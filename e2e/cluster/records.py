@@ -9,6 +9,7 @@ from e2e.cluster import files, paths
 
 Profile = Literal["api", "node"]
 AuditMode = Literal["batch", "blocking"]
+AuditPolicy = Literal["writes", "requests"]
 Phase = Literal["starting", "running", "failed"]
 
 PROFILES = get_args(Profile)
@@ -27,6 +28,8 @@ class Spec:
     nodes: int = 1
     gpus: int = 0
     audit_mode: AuditMode = "batch"
+    audit_policy: AuditPolicy = "writes"
+    """Whether the audit log holds every request, reads and leases too, or writes alone; see `e2e.cluster.audit`."""
 
 
 @dataclass(frozen=True)

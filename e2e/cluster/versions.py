@@ -18,13 +18,15 @@ _GO_LINE = re.compile(r"^go\s+(\d+)\.(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class GoModule:
-    """One folder of `tools/`: a Go module whose tools are built together."""
+    """A Go module whose programs are built together: a folder of `tools/`, or one with a program of our own."""
 
     name: str
     version: str
     packages: tuple[str, ...]
     digest: str
-    """Hash of go.mod and go.sum: what the binaries depend on beside the compiler."""
+    """Hash of go.mod, go.sum and the module's own sources: what the binaries depend on beside the compiler."""
+    folder: Path
+    """Where go.mod is."""
 
     @property
     def key(self) -> str:
@@ -43,13 +45,20 @@ def go_module(name: str) -> GoModule:
     if not owners:
         raise ValueError(f"{folder / 'go.mod'}: no `tool` line with a matching `require`; add both")
     version = required[max(owners, key=len)]
-    return GoModule(name, version, packages, _digest(folder / "go.mod", folder / "go.sum"))
+    return GoModule(name, version, packages, _digest(folder / "go.mod", folder / "go.sum"), folder)
 
 
 @cache
 def go_modules() -> dict[str, GoModule]:
     """All modules of `tools/`, by name."""
     return {path.parent.name: go_module(path.parent.name) for path in sorted(paths.TOOLS.glob("*/go.mod"))}
+
+
+def own_module(folder: Path, *, built_on: str) -> GoModule:
+    """A program of our own; its version is that of the module `built_on`. KeyError if go.mod does not require that."""
+    required = dict(_REQUIRE_LINE.findall((folder / "go.mod").read_text()))
+    digest = _digest(folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))
+    return GoModule(folder.name, required[built_on], (".",), digest, folder)
 
 
 @cache

@@ -4,7 +4,8 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib import request
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 from kubernetes.aio import client
@@ -17,7 +18,8 @@ from .api.body import entries, section
 STATUS_MANAGER = "gptservice-operator-status"
 """Field manager of status, apart from the children's so that neither apply prunes the other."""
 
-PAGE_SIZE = 500
+PAGE_SIZE = 250
+"""Objects in one reply to a list. All kinds are read at once at a start: larger pages are its peak of memory."""
 
 # With a parameter behind it, the client sends the text as it is; what has "json" in it, it encodes itself.
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
@@ -52,6 +54,8 @@ class Cluster:
             errors.Waiting: neither a service account nor a usable kubeconfig is there.
         """
         configuration = client.Configuration()
+        # The session would read the user's ~/.netrc, in a thread, and the environment for each request.
+        configuration.client_session_kwargs = {"trust_env": False}
         try:
             _client_config.load_incluster_config(client_configuration=configuration)
         except _client_config.ConfigException:
@@ -59,6 +63,7 @@ class Cluster:
                 await _client_config.load_kube_config(client_configuration=configuration)
             except _client_config.ConfigException as error:
                 raise errors.Waiting(f"no access to a cluster: no service account, and KUBECONFIG: {error}") from error
+        configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
         api = client.ApiClient(configuration)
         api.user_agent = user_agent
         return cls(api, request_timeout, may_write)
@@ -251,3 +256,11 @@ class Cluster:
             response = await self._api.call_api(method, url, headers, content)
             text = await response.read()
         return response.status, replies.parsed(text, response.status), response.headers.get("Retry-After")
+
+
+def _proxy_of(server: str) -> str | None:
+    """Return the proxy on the way to the API server that HTTPS_PROXY and NO_PROXY ask for."""
+    url = urlsplit(server)
+    if url.hostname is None or request.proxy_bypass(url.hostname):
+        return None
+    return request.getproxies().get(url.scheme)

@@ -46,7 +46,8 @@ def _map_contains(live: Map, wanted: Map, field: str) -> bool:
             # The API server leaves out what is empty.
             if value not in ("", [], {}) and not (value is False and key in _LEFT_OUT_IF_FALSE):
                 return False
-        elif not _same(live[key], value, parent=field, field=key):
+        # Most are equal, which is found out several times faster than by looking into them.
+        elif live[key] != value and not _same(live[key], value, parent=field, field=key):
             return False
     return True
 

@@ -70,14 +70,15 @@ def decide(
     if isinstance(spec, Refusal):
         return Decision(resolved=spec, stop=stop)
     known = revisions.kept(snapshot.children, service["metadata"]["uid"])
-    current = known.get(revisions.key(service))
+    key = revisions.key(service)
+    current = known.get(key)
     resolved = resolve.resolve(
         service,
         spec,
         revisions.catalogue(snapshot.models, current),
         config,
         companions.Seen(snapshot.children, served),
-        kept=current is not None or _running_key(snapshot) == revisions.key(service),
+        kept=current is not None or _running_key(snapshot) == key,
     )
     if isinstance(resolved, Refusal):
         return Decision(resolved=resolved, stop=stop)
@@ -97,7 +98,7 @@ def decide(
         effective=(back_to.data if back_to is not None else data)["effective"],
         fate=decided,
         replacement=replacement,
-        in_use=_in_use(resolved, _stable(snapshot, known)),
+        in_use=_in_use(resolved, _stable(snapshot, known, key)),
         warnings=(*_warnings(snapshot, current, fresh, data), *differing),
     )
 
@@ -153,7 +154,7 @@ def _case(snapshot: Snapshot, resolved: Resolved, known: Mapping[str, revisions.
         service=snapshot.service,
         current=known.get(key, new),
         known=known,
-        stable=_stable(snapshot, known),
+        stable=_stable(snapshot, known, key),
         deployment=live.body if live is not None else None,
         pods=snapshot.pods,
         rollout=resolved.rollout,
@@ -161,22 +162,24 @@ def _case(snapshot: Snapshot, resolved: Resolved, known: Mapping[str, revisions.
     )
 
 
-def _stable(snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> revisions.Kept | None:
+def _stable(snapshot: Snapshot, known: Mapping[str, revisions.Kept], key: str) -> revisions.Kept | None:
     """Return the stable revision; one that is rolled back to also if somebody deleted it, as the Deployment has it."""
     stable = section(snapshot.service, "status").get("stableRevision")
     kept = next((one for one in known.values() if one.name == stable), None)
-    current, live = known.get(revisions.key(snapshot.service)), _deployment(snapshot)
-    if kept is not None or current is None or names.FAILED not in current.marks or live is None:
+    if kept is not None:
         return kept
+    current, live = known.get(key), _deployment(snapshot)
+    if current is None or names.FAILED not in current.marks or live is None:
+        return None
     template = section(live.body, "spec", "template")
-    key = revisions.key_of_template(template)
-    if key is None or key == current.key:
+    running = revisions.key_of_template(template)
+    if running is None or running == current.key:
         return None
     effective = section(snapshot.service, "status", "effective")
     template = revisions.unowned(template)
     data = {"template": template, "effective": effective, "references": controller_revision.references(template)}
-    name = names.controller_revision(snapshot.service["metadata"]["name"], key)
-    return revisions.Kept(key, name, "", 0, data)
+    name = names.controller_revision(snapshot.service["metadata"]["name"], running)
+    return revisions.Kept(running, name, "", 0, data)
 
 
 def _in_use(resolved: Resolved, stable: revisions.Kept | None) -> frozenset[ChildKey]:

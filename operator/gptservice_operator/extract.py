@@ -1,9 +1,10 @@
 """What the store keeps of an object: small, without managedFields, as compact JSON."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from . import names
 from .api import kinds
@@ -34,7 +35,7 @@ class Entry:
 
     def body(self) -> dict[str, Any]:
         """Return a fresh copy of what was kept."""
-        loaded: dict[str, Any] = json.loads(self.data)
+        loaded: dict[str, Any] = orjson.loads(self.data)
         return loaded
 
 
@@ -55,7 +56,7 @@ def entry(kind: kinds.Kind, body: Body) -> Entry:
         models=_models(section(body, "spec")) if kind is kinds.GPT_SERVICE else frozenset(),
         replicas_managers=_replicas_managers(metadata) if kind is kinds.DEPLOYMENT else frozenset(),
         # Sorted: the same object comes with its keys in another order from a list and from a watch.
-        data=json.dumps(_KEEP.get(kind, _child)(body), separators=(",", ":"), sort_keys=True).encode(),
+        data=orjson.dumps(_KEEP.get(kind, _child)(body), option=orjson.OPT_SORT_KEYS),
     )
 
 

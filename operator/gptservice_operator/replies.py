@@ -1,9 +1,10 @@
 """The form of what goes to the API server, and the meaning of what comes back."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, cast
+
+import orjson
 
 from . import errors
 from .api import kinds
@@ -29,14 +30,14 @@ def encoded(body: Mapping[str, Any]) -> str:
 
     It knows no surrogate pairs, as JSON escapes an emoji, and takes no control characters that are not escaped.
     """
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    text = orjson.dumps(body).decode()
     return _TO_ESCAPE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def parsed(text: bytes, status: int) -> Body:
     """Return the JSON object of a reply; something between us and the API server may have answered in its place."""
     try:
-        reply = json.loads(text)
+        reply = orjson.loads(text)
     except ValueError:
         reply = None
     if isinstance(reply, dict):

@@ -11,6 +11,7 @@ import kopf
 
 from . import names
 from .api import kinds
+from .cluster import PAGE_SIZE
 from .config import Config
 from .health import WATCH_SECONDS
 from .login import Tracing, login_traced
@@ -73,19 +74,53 @@ class Backoffs(Iterable[float]):
         return itertools.chain((0.5, 1.0, 2.0, 3.0), itertools.repeat(LONGEST_PAUSE))
 
 
+class NoEssence(kopf.DiffBaseStorage):
+    """Of no object is it kept what it was like: two thirds of what an event costs would go into copies to compare."""
+
+    def build(self, **_: Any) -> Any:
+        """Return that there is nothing in an object to compare."""
+        return {}
+
+    def fetch(self, **_: Any) -> None:
+        """Return that nothing is kept."""
+
+    def store(self, **_: Any) -> None:
+        """Keep nothing."""
+
+
+class NoProgress(kopf.ProgressStorage):
+    """No handler is ever under way: each is over at once."""
+
+    def fetch(self, **_: Any) -> None:
+        """Return that nothing is kept."""
+
+    def store(self, **_: Any) -> None:
+        """Keep nothing."""
+
+    def purge(self, **_: Any) -> None:
+        """Keep nothing."""
+
+    def touch(self, **_: Any) -> None:
+        """Keep nothing."""
+
+    def clear(self, *, essence: Any) -> Any:
+        """Return what is compared as it is."""
+        return essence
+
+
 def build_settings(config: Config) -> kopf.OperatorSettings:
     """Return kopf's settings: it watches and logs in; it writes nothing."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.persistence.finalizer = names.FINALIZER
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=kinds.GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=kinds.GROUP, key="unused")
+    settings.persistence.progress_storage = NoProgress()
+    settings.persistence.diffbase_storage = NoEssence()
     settings.networking.request_timeout = config.request_timeout_seconds
     settings.networking.connect_timeout = min(10.0, config.request_timeout_seconds)
     settings.networking.error_backoffs = Backoffs()
     # In some namespaces alone, nothing that lies in none may be read: neither CRDs nor namespaces.
     settings.scanning.disabled = bool(config.namespaces)
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = PAGE_SIZE
     settings.watching.server_timeout = WATCH_SECONDS
     settings.process.ultimate_exiting_timeout = 10.0
     # Handlers take no time, so nothing is lost by not waiting for them.

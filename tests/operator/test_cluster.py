@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -518,6 +519,43 @@ async def test_nobody_listening_is_transient(kubeconfig: Kubeconfig) -> None:
     cluster = await Cluster.connect(user_agent="x", request_timeout=LIMIT_SECONDS)
     with pytest.raises(errors.Transient, match="did not answer"):
         await cluster.apply(DEPLOYMENT, manager="m")
+    await cluster.close()
+
+
+async def test_the_environments_proxy_is_on_the_way(
+    api: ApiServer, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig("http://cluster.example.com")
+    monkeypatch.setenv("http_proxy", api.url)
+    cluster = await Cluster.connect(user_agent="x", request_timeout=LIMIT_SECONDS)
+    await cluster.get(kinds.POD, NAMESPACE, "p")
+    assert api.request.headers["Host"] == "cluster.example.com"
+    await cluster.close()
+
+
+async def test_a_server_that_the_environment_excepts_is_reached_without_the_proxy(
+    api: ApiServer, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig(api.url)
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port()}")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    cluster = await Cluster.connect(user_agent="x", request_timeout=LIMIT_SECONDS)
+    await cluster.get(kinds.POD, NAMESPACE, "p")
+    assert api.request.path.endswith("/p")
+    await cluster.close()
+
+
+async def test_what_netrc_says_of_the_server_is_not_sent_to_it(
+    api: ApiServer, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    kubeconfig(api.url)
+    cluster = await Cluster.connect(user_agent="x", request_timeout=LIMIT_SECONDS)
+    await cluster.get(kinds.POD, NAMESPACE, "p")
+    assert "Basic" not in api.request.headers.get("Authorization", "")
     await cluster.close()
 
 

@@ -22,8 +22,10 @@ from . import (
 from .actions import Chain, ChildKey, Delete, Manifest
 from .api import kinds
 from .api.body import entries, section
+from .case import Case
+from .cause import Complaint
 from .config import Config
-from .fate import Case, Fate, judge
+from .fate import Fate, judge
 from .render import controller_revision, deployment, render
 from .render.resolved import Refusal, Resolved
 from .store import Observed, Snapshot
@@ -52,7 +54,11 @@ class Decision:
 
 
 def decide(
-    snapshot: Snapshot, config: Config, now: datetime.datetime, served: frozenset[kinds.Kind] = frozenset()
+    snapshot: Snapshot,
+    config: Config,
+    now: datetime.datetime,
+    served: frozenset[kinds.Kind] = frozenset(),
+    complaints: Mapping[str, Complaint] | None = None,
 ) -> Decision:
     """Return what the snapshot comes to.
 
@@ -64,6 +70,7 @@ def decide(
         config: the operator's configuration.
         now: the wall clock, with a time zone.
         served: those of the optional kinds that the API server knows.
+        complaints: what Events said lately of pods that do not start, by pod UID.
     """
     service = snapshot.service
     spec, stop = parse.parse(service), _stop(snapshot)
@@ -72,20 +79,15 @@ def decide(
     known = revisions.kept(snapshot.children, service["metadata"]["uid"])
     key = revisions.key(service)
     current = known.get(key)
-    resolved = resolve.resolve(
-        service,
-        spec,
-        revisions.catalogue(snapshot.models, current),
-        config,
-        companions.Seen(snapshot.children, served),
-        kept=current is not None or _running_key(snapshot) == key,
-    )
+    is_kept = current is not None or _running_key(snapshot) == key
+    catalogue, seen = revisions.catalogue(snapshot.models, current), companions.Seen(snapshot.children, served)
+    resolved = resolve.resolve(service, spec, catalogue, config, seen, kept=is_kept)
     if isinstance(resolved, Refusal):
         return Decision(resolved=resolved, stop=stop)
     fresh = controller_revision.render_data(resolved)
     data = current.data if current is not None else _recovered(resolved, fresh, snapshot) or fresh
     replacement = _replacement(snapshot, known, now)
-    decided = judge(_case(snapshot, resolved, known, data), now).remembering(replacement.mark)
+    decided = judge(_case(snapshot, resolved, known, data, complaints or {}), now).remembering(replacement.mark)
     back_to = decided.back_to
     run = resolved if back_to is None else exposed.as_run(resolved, back_to.data["template"], service)
     manifests = _manifests(run, data, known, decided)
@@ -147,7 +149,13 @@ def _other_revisions(
             yield controller_revision.render_controller_revision(resolved, one.data, one.number, key=key)
 
 
-def _case(snapshot: Snapshot, resolved: Resolved, known: Mapping[str, revisions.Kept], data: dict[str, Any]) -> Case:
+def _case(
+    snapshot: Snapshot,
+    resolved: Resolved,
+    known: Mapping[str, revisions.Kept],
+    data: dict[str, Any],
+    complaints: Mapping[str, Complaint],
+) -> Case:
     key, live = resolved.origin.key, _deployment(snapshot)
     new = revisions.Kept(key, names.controller_revision(resolved.name, key), "", 0, data)
     return Case(
@@ -159,6 +167,8 @@ def _case(snapshot: Snapshot, resolved: Resolved, known: Mapping[str, revisions.
         pods=snapshot.pods,
         rollout=resolved.rollout,
         replicas=resolved.replicas,
+        startup_timeout=resolved.startup_timeout_seconds,
+        complaints=complaints,
     )
 
 

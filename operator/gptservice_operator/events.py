@@ -71,6 +71,10 @@ class Mounts:
         """Drop what is remembered of a service that is gone."""
         self._pods.pop(key, None)
 
+    def known(self, key: Key) -> dict[str, Complaint]:
+        """Return what earlier looks have found of a service's stuck pods, by pod UID."""
+        return _complaints_of(self._pods.get(key, {}))
+
     async def look(
         self, cluster: Cluster, key: Key, pods: Sequence[Body], deployment: Body | None, now: datetime.datetime
     ) -> Found:
@@ -81,7 +85,7 @@ class Mounts:
             pod = known[uid]
             pod.complaint = await _complaint(cluster, key[0], uid)
             pod.due, pod.wait = now + datetime.timedelta(seconds=pod.wait), min(pod.wait * 2, LONGEST_WAIT_SECONDS)
-        complaints = {uid: pod.complaint for uid, pod in known.items() if pod.complaint is not None}
+        complaints = _complaints_of(known)
         return Found(
             complaints=complaints,
             fresh=frozenset(secret for uid in due if uid in complaints and (secret := complaints[uid].secret)),
@@ -97,6 +101,10 @@ class Mounts:
         if known:
             self._pods[key] = known
         return known
+
+
+def _complaints_of(pods: Mapping[str, _Pod]) -> dict[str, Complaint]:
+    return {uid: pod.complaint for uid, pod in pods.items() if pod.complaint is not None}
 
 
 def creating_since(pod: Body, now: datetime.datetime) -> datetime.datetime | None:

@@ -6,67 +6,18 @@ Which revision is stable is told by ``status.stableRevision``, that says so alre
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import capacity, evidence, names, outage, pod_state, revisions, wording
+from . import evidence, names, outage, pod_state, revisions, waits, wording
 from .api import conditions
-from .api.body import Body, section
-from .capacity import Stuck
+from .api.body import section
+from .case import Case
 from .cause import Cause
 from .marks import Marks
-from .render.resolved import ResolvedRollout
 from .revisions import Kept
 
 MAX_CAUSE = 1024
 """Longest cause that is kept, in characters."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """What a revision's fate is decided on."""
-
-    service: Body
-    current: Kept
-    """The revision of the spec, kept or about to be."""
-    known: Mapping[str, Kept]
-    stable: Kept | None
-    """The last one that proved stable; it may be the current one."""
-    deployment: Body | None
-    """The live one, if it is the service's."""
-    pods: Sequence[Body]
-    rollout: ResolvedRollout
-    replicas: int
-    """How many are asked for; 0 for a stopped service."""
-
-    @property
-    def running(self) -> str | None:
-        """The key that the Deployment's template carries."""
-        return revisions.key_of_template(section(self.deployment or {}, "spec", "template"))
-
-    @property
-    def wanted(self) -> int:
-        """How many pods the Deployment is to have at present."""
-        count = section(self.deployment or {}, "spec").get("replicas")
-        return count if isinstance(count, int) else self.replicas
-
-    @property
-    def way_back(self) -> Kept | None:
-        """What the current revision can be rolled back to."""
-        stable = self.stable
-        return stable if stable is not None and stable.key != self.current.key else None
-
-    def present(self) -> list[Body]:
-        """Return the pods of the Deployment that stay; those that the kubelet has given up do nothing any more."""
-        return [pod for pod in pod_state.of_deployment(self.pods, self.deployment) if not pod_state.has_failed(pod)]
-
-    def of_revision(self, key: str) -> list[Body]:
-        """Return those of one revision."""
-        return [pod for pod in self.present() if revisions.key_of_template(pod) == key]
-
-    def others(self, key: str) -> list[Body]:
-        """Return those of all other revisions."""
-        return [pod for pod in self.present() if revisions.key_of_template(pod) != key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,24 +50,25 @@ def judge(case: Case, now: datetime.datetime) -> Fate:
         now: the wall clock, with a time zone.
     """
     marks = _remembered(case, now)
-    marks = dataclasses.replace(marks, freeing=_freeing(case, marks))
-    waits = _Waits() if marks.failed is not None else _waits(case, marks, now)
+    marks = dataclasses.replace(marks, freeing=waits.freeing(case, marks))
+    wait = waits.Waits() if marks.failed is not None else waits.judge(case, marks, now)
     if marks.failed is None and case.rollout.auto_rollback and case.way_back is not None and case.replicas:
-        failure = waits.hopeless or _evidence(case, marks)
+        failure = wait.hopeless or _evidence(case, marks)
         if failure is not None:
             marks = _failed(case, marks, failure, now)
     back_to = case.way_back if marks.failed is not None else None
     if back_to is not None:
         marks = dataclasses.replace(marks, outage=outage.ended(marks.outage, case.present()))
     if _is_over(case, (back_to or case.current).key):
-        marks = dataclasses.replace(marks, switched=None, freeing=None)
-    elif marks.switched is None and ((back_to is None and waits.is_to_switch) or _lacks_an_old_pod(case, back_to)):
-        marks = dataclasses.replace(marks, switched=_text(now))
+        marks = dataclasses.replace(marks, switched=None, held=None, freeing=None)
+    elif marks.switched is None and ((back_to is None and wait.is_to_switch) or _lacks_an_old_pod(case, back_to)):
+        held = waits.held(case) if back_to is None else None
+        marks = dataclasses.replace(marks, switched=_text(now), held=held)
     if back_to is not None:
         return Fate(marks=marks, back_to=back_to, cause=_rolled_back(case, back_to, marks))
-    if waits.is_to_switch:
+    if wait.is_to_switch:
         return Fate(marks=marks, again=case.rollout.surge_wait_seconds)
-    return Fate(marks=marks, cause=waits.hopeless or waits.blocked, again=waits.again)
+    return Fate(marks=marks, cause=wait.hopeless or wait.blocked, again=wait.again)
 
 
 def _remembered(case: Case, now: datetime.datetime) -> Marks:
@@ -129,9 +81,13 @@ def _remembered(case: Case, now: datetime.datetime) -> Marks:
     if marks.failed is not None and revisions.retry(case.service) != marks.retry_seen:
         return Marks(tried=_text(now), gpu_unhealthy=marks.gpu_unhealthy)
     if not case.rollout.auto_rollback or case.way_back is None:
-        return Marks(switched=marks.switched, freeing=marks.freeing, gpu_unhealthy=marks.gpu_unhealthy)
+        return dataclasses.replace(marks, failed=None, retry_seen=None, tried=None, outage=None)
     key = case.current.key
-    if (marks.failed or marks.tried) is None and case.running not in (None, key) and case.of_revision(key):
+    if (
+        (marks.failed or marks.tried) is None
+        and case.running not in (None, key)
+        and (case.of_revision(key) or case.given_up(key))
+    ):
         return dataclasses.replace(marks, tried=_text(now))
     return marks
 
@@ -143,6 +99,7 @@ def _failed(case: Case, marks: Marks, failure: Cause, now: datetime.datetime) ->
         failed=wording.bounded(cause, MAX_CAUSE),
         retry_seen=revisions.retry(case.service),
         tried=None,
+        held=None,
         freeing=None,
         outage=outage.begun(case.service, case.present(), _text(now)),
     )
@@ -166,78 +123,6 @@ def _evidence(case: Case, marks: Marks) -> Cause | None:
     if case.running != case.current.key:
         return None
     return evidence.against(case.of_revision(case.current.key), pod_state.instant(marks.tried))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waits:
-    """What comes of a new pod that the scheduler cannot place."""
-
-    is_to_switch: bool = False
-    hopeless: Cause | None = None
-    """An old pod went, and it was no use."""
-    blocked: Cause | None = None
-    again: float | None = None
-
-
-def _stuck(case: Case) -> Stuck | None:
-    key = case.current.key
-    return capacity.stuck(case.of_revision(key)) if case.running == key else None
-
-
-def _freeing(case: Case, marks: Marks) -> str | None:
-    """Return by when the pods that are on their way out are gone, while a new one waits: their place may be its.
-
-    It is remembered, for the scheduler takes a moment to see that they have gone, and nothing tells of them then.
-    """
-    if (marks.failed or marks.switched) is not None or _stuck(case) is None:
-        return marks.freeing
-    made = pod_state.made_by(case.pods, case.deployment)
-    leaving = [pod for pod in made if pod_state.is_leaving(pod) and pod_state.has_node(pod)]
-    times = [str(pod["metadata"]["deletionTimestamp"]) for pod in leaving]
-    return max([*times, *filter(None, [marks.freeing])], default=None)
-
-
-def _waits(case: Case, marks: Marks, now: datetime.datetime) -> _Waits:
-    stuck = _stuck(case)
-    if stuck is None:
-        return _Waits()
-    switched = pod_state.instant(marks.switched)
-    if switched is not None:
-        return _after_the_switch(case, stuck, switched, now)
-    old = case.others(case.current.key)
-    if not old:
-        return _Waits()
-    begun = max(stuck.since, pod_state.instant(marks.freeing) or stuck.since)
-    left = case.rollout.surge_wait_seconds - (now - begun).total_seconds()
-    if left > 0:
-        return _Waits(again=left)
-    if _can_switch(case, stuck, old):
-        return _Waits(is_to_switch=True)
-    return _Waits(blocked=_blocked(stuck))
-
-
-def _can_switch(case: Case, stuck: Stuck, old: Sequence[Body]) -> bool:
-    """Return whether the strategy is ours to choose and taking an old pod away can help."""
-    resource = section(case.current.data, "effective").get("gpuResourceName")
-    if case.rollout.is_chosen or not stuck.lacks(str(resource)):
-        return False
-    held = [case.known.get(str(revisions.key_of_template(pod))) for pod in old]
-    return all(one is not None and capacity.frees_enough(one.data, case.current.data) for one in held)
-
-
-def _after_the_switch(case: Case, stuck: Stuck, switched: datetime.datetime, now: datetime.datetime) -> _Waits:
-    """An old pod may take its whole grace period to go; what it holds is not free before."""
-    grace = section(case.current.data, "template", "spec").get("terminationGracePeriodSeconds")
-    budget = case.rollout.surge_wait_seconds + (grace if isinstance(grace, int) else 0)
-    left = budget - (now - max(switched, stuck.since)).total_seconds()
-    if left > 0:
-        return _Waits(again=left)
-    return _Waits(hopeless=_blocked(stuck))
-
-
-def _blocked(stuck: Stuck) -> Cause:
-    what = f"pod {stuck.pod} of the new revision finds no node; the scheduler says: {wording.settled(stuck.words)}"
-    return Cause(conditions.ROLLOUT_BLOCKED, conditions.ROLLOUT_BLOCKED.message(what))
 
 
 def _lacks_an_old_pod(case: Case, back_to: Kept | None) -> bool:

@@ -9,6 +9,7 @@ _ANNOTATIONS = {
     "failed": names.FAILED,
     "retry_seen": names.RETRY_SEEN,
     "switched": names.SWITCHED,
+    "held": names.HELD,
     "freeing": names.FREEING,
     "tried": names.TRIED,
     "outage": names.OUTAGE,
@@ -26,6 +27,8 @@ class Marks:
     """Value of the annotation that asks for a retry, when it failed."""
     switched: str | None = None
     """Since when its rollout, or its rollback, takes an old pod away first."""
+    held: str | None = None
+    """How many of the service's pods had a node then."""
     freeing: str | None = None
     """Until when pods that are being deleted may hold what a new one waits for: their latest deletionTimestamp."""
     tried: str | None = None

@@ -36,6 +36,9 @@ RETRY_SEEN = f"{kinds.GROUP}/retry-seen"
 SWITCHED = f"{kinds.GROUP}/switched"
 """Mark of a ControllerRevision: since when its rollout, or its rollback, takes an old pod away first; RFC 3339."""
 
+HELD = f"{kinds.GROUP}/held"
+"""Mark of a ControllerRevision: how many of the service's pods had a node when an old one was first taken away."""
+
 FREEING = f"{kinds.GROUP}/freeing"
 """Mark of a ControllerRevision: until when pods that are being deleted may hold what a new one waits for; RFC 3339."""
 
@@ -48,7 +51,7 @@ OUTAGE = f"{kinds.GROUP}/outage"
 GPU_UNHEALTHY = f"{kinds.GROUP}/gpu-unhealthy"
 """Mark of a ControllerRevision: the UID of the pod that was last deleted for its GPU, and when, with a / between."""
 
-MARKS: tuple[str, ...] = (FAILED, RETRY_SEEN, SWITCHED, FREEING, TRIED, OUTAGE, GPU_UNHEALTHY)
+MARKS: tuple[str, ...] = (FAILED, RETRY_SEEN, SWITCHED, HELD, FREEING, TRIED, OUTAGE, GPU_UNHEALTHY)
 """Annotations of a ControllerRevision that say what became of it."""
 
 KEY_SECRET = f"{kinds.GROUP}/key-secret"

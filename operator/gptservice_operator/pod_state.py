@@ -103,9 +103,10 @@ def recently_failed(pods: Sequence[Body], settled: frozenset[str]) -> list[Body]
     failed, open_ended = [pod for pod in pods if has_failed(pod)], unsettled(pods, settled)
     if not open_ended and len(failed) < len(pods):
         return []
-    made = [at for pod in open_ended or failed if (at := _created(pod)) is not None]
-    return [pod for pod in failed if (at := _created(pod)) is None or not made or max(made) - at <= _WINDOW]
+    made = [at for pod in open_ended or failed if (at := created(pod)) is not None]
+    return [pod for pod in failed if (at := created(pod)) is None or not made or max(made) - at <= _WINDOW]
 
 
-def _created(pod: Body) -> datetime.datetime | None:
+def created(pod: Body) -> datetime.datetime | None:
+    """Return when the pod was made; None if nothing tells."""
     return instant(pod["metadata"].get("creationTimestamp"))

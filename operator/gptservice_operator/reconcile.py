@@ -79,7 +79,7 @@ class Reconciler:
 
     async def _look(self, snapshot: Snapshot, now: datetime.datetime) -> tuple[Decision, observe.View | None]:
         """Decide, and look at the children; None instead of a view if the service is refused."""
-        decision = decide.decide(snapshot, self.config, now, self.discovery.served)
+        decision = self._decide(snapshot, now)
         resolved = decision.resolved
         if not isinstance(resolved, Resolved):
             return await self._look_for_what_to_stop(snapshot, decision, now), None
@@ -89,9 +89,12 @@ class Reconciler:
         # There after all, but the watches do not show them: their label is gone.
         unseen = view.observed.keys() - snapshot.children.keys()
         if hidden := {key: view.observed[key] for key in unseen if key[0] == kinds.CONTROLLER_REVISION.name}:
-            seen = dataclasses.replace(snapshot, children={**snapshot.children, **hidden})
-            decision = decide.decide(seen, self.config, now, self.discovery.served)
+            decision = self._decide(dataclasses.replace(snapshot, children={**snapshot.children, **hidden}), now)
         return decision, view
+
+    def _decide(self, snapshot: Snapshot, now: datetime.datetime) -> Decision:
+        complaints = self.mounts.known(snapshot.key)
+        return decide.decide(snapshot, self.config, now, self.discovery.served, complaints)
 
     async def _look_for_what_to_stop(self, snapshot: Snapshot, refused: Decision, now: datetime.datetime) -> Decision:
         """Decide again with a Deployment that no watch shows: a service that is to stop may have lost its label."""
@@ -101,8 +104,7 @@ class Reconciler:
         view = await observe.complete(self.cluster, self.store, [], snapshot.children, snapshot.service, [key])
         if key not in view.observed:
             return refused
-        seen = dataclasses.replace(snapshot, children=view.observed)
-        return decide.decide(seen, self.config, now, self.discovery.served)
+        return self._decide(dataclasses.replace(snapshot, children=view.observed), now)
 
     async def _stop(self, key: Key, decision: Decision, now: datetime.datetime) -> list[errors.OperatorError]:
         """Whoever starts a stopped Deployment again and again is in contest for it, too."""

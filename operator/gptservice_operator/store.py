@@ -36,6 +36,12 @@ class Snapshot:
     pods: tuple[dict[str, Any], ...]
     """Oldest first."""
 
+    @property
+    def key(self) -> Key:
+        """The service's namespace and name."""
+        metadata = self.service["metadata"]
+        return metadata["namespace"], metadata["name"]
+
 
 class Store:
     """Entries by (kind, namespace, name).

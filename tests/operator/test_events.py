@@ -194,6 +194,7 @@ class TestLooks:
         assert len(world.cluster.looks) == 1
         assert [said.secret for said in found.complaints.values()] == ["team-keys"]
         assert found.fresh == frozenset(), "it was acted on already"
+        assert world.mounts.known(KEY) == found.complaints
         assert found.again == 10
 
     async def test_ever_more_seldom(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from gptservice_operator import names
 from gptservice_operator.marks import Marks
 
-EVERYTHING = Marks("failed", "2", "switched", "freeing", "tried", "a/b", "uid/time")
+EVERYTHING = Marks("failed", "2", "switched", "1", "freeing", "tried", "a/b", "uid/time")
 
 
 @pytest.mark.parametrize("marks", [Marks(), Marks(failed="f"), EVERYTHING])

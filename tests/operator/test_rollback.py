@@ -295,6 +295,25 @@ class TestSwitch:
         assert (of_template(world), strategy(world)) == (old, (0, 1))
         assert set(marks(world, new)) == {names.FAILED, names.SWITCHED, names.OUTAGE}
 
+    async def test_so_does_one_that_lacks_a_secret_as_only_events_tell(self) -> None:
+        world, old, new = await self.waiting()
+        world.seconds = 60
+        await world.settle()
+        world.cluster.remove("Pod", "old")
+        world.cluster.remove("Pod", "new")
+        restart(world)
+        placed = builders.condition("PodScheduled", "True", lastTransitionTime="2026-01-05T12:01:10Z")
+        run(world, "placed", new, conditions=[placed])
+        words = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
+        told = {"reason": "FailedMount", "message": words, "lastTimestamp": "2026-01-05T12:01:20Z"}
+        world.cluster.pod_events[builders.uid_of("Pod", "placed")] = [told]
+        world.seconds, reconciler = 400, world.reconciler()
+        await reconciler.reconcile(KEY)
+        assert of_template(world) == new
+        await reconciler.reconcile(KEY)
+        assert of_template(world) == old
+        assert marks(world, new)[names.FAILED].startswith("SecretNotFound: ")
+
     @pytest.mark.parametrize("fields", [{"rollout": {"maxSurge": 1}}, {"gpu": {"count": 16}}])
     async def test_a_rollout_that_must_not_take_the_old_pod_says_what_blocks_it(self, fields: Body) -> None:
         world, _, new = await self.waiting(**fields)

@@ -1,0 +1,66 @@
+"""The facts that a revision's fate is decided on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from . import pod_state, revisions
+from .api.body import Body, section
+from .cause import Complaint
+from .render.resolved import ResolvedRollout
+from .revisions import Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a revision's fate is decided on."""
+
+    service: Body
+    current: Kept
+    """The revision of the spec, kept or about to be."""
+    known: Mapping[str, Kept]
+    stable: Kept | None
+    """The last one that proved stable; it may be the current one."""
+    deployment: Body | None
+    """The live one, if it is the service's."""
+    pods: Sequence[Body]
+    rollout: ResolvedRollout
+    replicas: int
+    """How many are asked for; 0 for a stopped service."""
+    startup_timeout: int
+    """Seconds within which a pod is to serve."""
+    complaints: Mapping[str, Complaint] = field(default_factory=dict[str, Complaint])
+    """What Events said lately of pods that do not start, by pod UID."""
+
+    @property
+    def running(self) -> str | None:
+        """The key that the Deployment's template carries."""
+        return revisions.key_of_template(section(self.deployment or {}, "spec", "template"))
+
+    @property
+    def wanted(self) -> int:
+        """How many pods the Deployment is to have at present."""
+        count = section(self.deployment or {}, "spec").get("replicas")
+        return count if isinstance(count, int) else self.replicas
+
+    @property
+    def way_back(self) -> Kept | None:
+        """What the current revision can be rolled back to."""
+        stable = self.stable
+        return stable if stable is not None and stable.key != self.current.key else None
+
+    def present(self) -> list[Body]:
+        """Return the pods of the Deployment that stay; those that the kubelet has given up do nothing any more."""
+        return [pod for pod in pod_state.of_deployment(self.pods, self.deployment) if not pod_state.has_failed(pod)]
+
+    def of_revision(self, key: str) -> list[Body]:
+        """Return those of one revision."""
+        return [pod for pod in self.present() if revisions.key_of_template(pod) == key]
+
+    def others(self, key: str) -> list[Body]:
+        """Return those of all other revisions."""
+        return [pod for pod in self.present() if revisions.key_of_template(pod) != key]
+
+    def given_up(self, key: str) -> list[Body]:
+        """Return the pods of one revision that the kubelet has refused or evicted, the oldest first."""
+        made = pod_state.of_deployment(self.pods, self.deployment)
+        return [pod for pod in made if pod_state.has_failed(pod) and revisions.key_of_template(pod) == key]

@@ -1,0 +1,210 @@
+"""What comes of a new pod that waits: whether an old one goes for it, and when it was no use that one did.
+
+While the old pods serve, a new one may wait for a node, an image or a Secret as long as it takes. Once one of them was
+taken away for it, each such wait is an outage that only the way back ends.
+"""
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from . import capacity, causes, pod_state, revisions, wording
+from .api import conditions
+from .api.body import Body, entries, section
+from .capacity import Stuck
+from .case import Case
+from .cause import Cause
+from .marks import Marks
+
+NEVER_STARTS = frozenset(
+    {
+        conditions.IMAGE_PULL_FAILED,
+        conditions.INVALID_IMAGE,
+        conditions.SECRET_NOT_FOUND,
+        conditions.VOLUME_NOT_READY,
+        conditions.API_KEYS_UNUSABLE,
+        conditions.CERTIFICATE_UNUSABLE,
+    }
+)
+"""What is named as the reason why a pod does not begin with its model, and what time alone does not mend."""
+FAILED_PODS_THAT_COUNT = 2
+"""One that the kubelet gives up may be the node's fault."""
+_NO_PLACE_LEFT = "Free or add what the scheduler names, or undo the edit"
+"""In place of the advice to have an old pod taken away first, where that is what was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """What comes of a new pod that waits."""
+
+    is_to_switch: bool = False
+    hopeless: Cause | None = None
+    """An old pod went, and it was no use."""
+    blocked: Cause | None = None
+    again: float | None = None
+    """Seconds until it may be another, though nothing happens."""
+
+
+def judge(case: Case, marks: Marks, now: datetime.datetime) -> Waits:
+    """Decide on the new pods that wait.
+
+    Args:
+        case: the facts.
+        marks: what is known of the current revision.
+        now: the wall clock, with a time zone.
+    """
+    switched = pod_state.instant(marks.switched)
+    if switched is not None:
+        return _after_the_switch(case, marks, switched, now)
+    stuck, old = unplaced(case), case.others(case.current.key)
+    if stuck is None or not old:
+        return Waits()
+    begun = max(stuck.since, pod_state.instant(marks.freeing) or stuck.since)
+    left = case.rollout.surge_wait_seconds - (now - begun).total_seconds()
+    if left > 0:
+        return Waits(again=left)
+    if _can_switch(case, stuck, old):
+        return Waits(is_to_switch=True)
+    return Waits(blocked=_blocked(stuck, is_old_taken_first=case.rollout.max_surge == 0))
+
+
+def unplaced(case: Case) -> Stuck | None:
+    """Return the new pod that waits longest for a node; None if none does."""
+    key = case.current.key
+    return capacity.stuck(case.of_revision(key)) if case.running == key else None
+
+
+def freeing(case: Case, marks: Marks) -> str | None:
+    """Return by when the pods that are on their way out are gone, while a new one waits: their place may be its.
+
+    It is remembered, for the scheduler takes a moment to see that they have gone, and nothing tells of them then.
+    """
+    if (marks.failed or marks.switched) is not None or unplaced(case) is None:
+        return marks.freeing
+    made = pod_state.made_by(case.pods, case.deployment)
+    leaving = [pod for pod in made if pod_state.is_leaving(pod) and pod_state.has_node(pod)]
+    times = [str(pod["metadata"]["deletionTimestamp"]) for pod in leaving]
+    return max([*times, *filter(None, [marks.freeing])], default=None)
+
+
+def held(case: Case) -> str:
+    """Return how many pods have a node, as a switch remembers it: where fewer have one later, a place was given up."""
+    return str(_placed(case))
+
+
+def _placed(case: Case) -> int:
+    return sum(map(pod_state.has_node, case.present()))
+
+
+def _can_switch(case: Case, stuck: Stuck, old: Sequence[Body]) -> bool:
+    """Return whether the strategy is ours to choose and taking an old pod away can help."""
+    if case.rollout.is_chosen or not stuck.lacks(_resource(case)):
+        return False
+    kept = [case.known.get(str(revisions.key_of_template(pod))) for pod in old]
+    return all(one is not None and capacity.frees_enough(one.data, case.current.data) for one in kept)
+
+
+def _resource(case: Case) -> str:
+    return str(section(case.current.data, "effective").get("gpuResourceName"))
+
+
+def _blocked(stuck: Stuck, *, is_old_taken_first: bool) -> Cause:
+    what = f"pod {stuck.pod} of the new revision finds no node; the scheduler says: {wording.settled(stuck.words)}"
+    reason = conditions.ROLLOUT_BLOCKED
+    return Cause(reason, f"{what.rstrip('.')}. {_NO_PLACE_LEFT}" if is_old_taken_first else reason.message(what))
+
+
+@dataclass(frozen=True, slots=True)
+class _Hindrance:
+    """What keeps a new pod from starting, though an old one went for it."""
+
+    since: datetime.datetime
+    budget: float
+    """Seconds that it may last."""
+    cause: Cause
+    is_failure: bool = True
+    """Whether going back can help."""
+
+
+def _after_the_switch(case: Case, marks: Marks, switched: datetime.datetime, now: datetime.datetime) -> Waits:
+    """Return that it was no use once something has kept a new pod from starting for too long."""
+    if case.running != case.current.key:
+        return Waits()
+    found = list(_hindrances(case, marks, switched))
+    left = [one.budget - (now - max(switched, one.since)).total_seconds() for one in found]
+    over = [one for one, seconds in zip(found, left, strict=True) if seconds <= 0]
+    # What lasts too long does not end by itself.
+    again = min((seconds for seconds in left if seconds > 0), default=None)
+    for one in over:
+        if one.is_failure:
+            return Waits(hopeless=one.cause)
+    return Waits(blocked=over[0].cause if over else None, again=again)
+
+
+def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterator[_Hindrance]:
+    """Yield them, what the scheduler says first."""
+    key, budget = case.current.key, _budget(case)
+    stuck = unplaced(case)
+    if stuck is not None:
+        cause = _blocked(stuck, is_old_taken_first=True)
+        yield _Hindrance(stuck.since, budget, cause, not _lacks_what_it_lacked(case, stuck, marks))
+    if case.way_back is None:
+        return
+    for pod in case.of_revision(key):
+        if pod_state.has_node(pod) and not pod_state.is_ready(pod):
+            yield from _of_pod(case, pod, budget)
+    given_up = _given_up(case, marks, switched)
+    if given_up:
+        what = f"pods of {pod_state.replica_set(given_up[0])} fail one after another"
+        yield _Hindrance(_made(given_up[0], switched), budget, causes.of_failed(given_up[0], what))
+    refused = pod_state.condition(case.deployment or {}, "ReplicaFailure")
+    cause = causes.find([], case.deployment)
+    if refused.get("status") == "True" and cause is not None and not case.of_revision(key):
+        yield _Hindrance(pod_state.instant(refused.get("lastTransitionTime")) or switched, budget, cause)
+
+
+def _budget(case: Case) -> float:
+    """An old pod may take its whole grace period to go; what it holds is not free before."""
+    grace = section(case.current.data, "template", "spec").get("terminationGracePeriodSeconds")
+    return case.rollout.surge_wait_seconds + (grace if isinstance(grace, int) else 0)
+
+
+def _lacks_what_it_lacked(case: Case, stuck: Stuck, marks: Marks) -> bool:
+    """Return whether as many pods have a node as before the switch: the others found no GPU before either."""
+    if not (marks.held or "").isdigit() or not stuck.lacks(_resource(case)):
+        return False
+    return _placed(case) >= min(int(marks.held or 0), case.wanted)
+
+
+def _of_pod(case: Case, pod: Body, budget: float) -> Iterator[_Hindrance]:
+    """An image may take long to come, of which nothing tells: a pod that says nothing has its start-up budget."""
+    cause = causes.find([pod], None, case.complaints)
+    scheduled = pod_state.instant(pod_state.condition(pod, "PodScheduled").get("lastTransitionTime"))
+    since = scheduled or pod_state.created(pod)
+    if cause is None or since is None:
+        return
+    if cause.reason in NEVER_STARTS:
+        yield _Hindrance(since, budget, cause)
+    elif cause.reason is conditions.PODS_STARTING and not _runs(pod):
+        yield _Hindrance(since, max(budget, case.startup_timeout), cause)
+
+
+def _runs(pod: Body) -> bool:
+    status = section(pod, "status")
+    containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
+    return any("running" in section(container, "state") for container in containers)
+
+
+def _given_up(case: Case, marks: Marks, switched: datetime.datetime) -> list[Body]:
+    """Return the pods that the kubelet gave up in this try, if it does so again and again and none serves."""
+    key, tried = case.current.key, pod_state.instant(marks.tried)
+    if any(map(pod_state.is_ready, case.of_revision(key))):
+        return []
+    pods = [pod for pod in case.given_up(key) if tried is None or _made(pod, tried) >= tried]
+    pods = [pod for pod in pods if causes.of_failed(pod, "").reason is not conditions.NODE_LOST]
+    goes_on = any(_made(pod, switched) >= switched for pod in pods)
+    return pods if goes_on and len(pods) >= FAILED_PODS_THAT_COUNT else []
+
+
+def _made(pod: Body, otherwise: datetime.datetime) -> datetime.datetime:
+    return pod_state.created(pod) or otherwise

@@ -1,0 +1,227 @@
+"""What comes of a new pod that waits: when an old one goes for it, and when that was no use."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from gptservice_operator import fate, names
+from gptservice_operator.api import conditions
+from gptservice_operator.cause import Complaint
+from gptservice_operator.fate import Fate
+from gptservice_operator.marks import Marks
+from tests.operator import builders
+from tests.operator.builders import Body, container
+from tests.operator.test_fate import (
+    ADAPTIVE,
+    GRACE,
+    NOW,
+    OLD,
+    STARTUP,
+    at,
+    case,
+    deployment,
+    judged,
+    pod,
+    served,
+    unplaced,
+)
+
+WAIT = ADAPTIVE.surge_wait_seconds + GRACE
+"""Seconds that a new pod has once an old one was taken away for it."""
+CHOICE = "maxSurge: 0"
+
+
+def switched(ago: float, held: str | None = "1") -> Marks:
+    return Marks(switched=at(ago), held=held)
+
+
+def placed(seconds: float, name: str = "new", **more: Any) -> Body:
+    """Return a new pod that has had a node for so long."""
+    told = builders.condition("PodScheduled", "True", lastTransitionTime=at(seconds))
+    return pod(name, conditions=[told], **more)
+
+
+def held_up(reason: str, message: str = "m") -> list[Body]:
+    return [container(waiting={"reason": reason, "message": message})]
+
+
+def of_word(word: str) -> list[Body]:
+    """Return the status of a container that ends again and again with this word of the runtime."""
+    told = f'{{"reason": "{word}", "message": "m", "phase": "p"}}'
+    return [container(waiting={"reason": "CrashLoopBackOff"}, last={"exitCode": 1, "message": told})]
+
+
+def given_up(name: str, ago: float, reason: str = "Evicted") -> Body:
+    body = pod(name, phase="Failed", created=at(ago))
+    body["status"] |= {"reason": reason, "message": "The node was low on resource: ephemeral-storage"}
+    return body
+
+
+NAMED = [
+    pytest.param(held_up("ImagePullBackOff"), "ImagePullFailed", id="image"),
+    pytest.param(held_up("CreateContainerConfigError", 'secret "s" not found'), "SecretNotFound", id="secret"),
+    pytest.param(held_up("RunContainerError"), "InvalidImage", id="an image that lacks the program"),
+    pytest.param(of_word("APIKeysUnusable"), "APIKeysUnusable", id="keys"),
+    pytest.param(of_word("CertificateUnusable"), "CertificateUnusable", id="certificate"),
+]
+LOADING = [
+    pytest.param([container(running={})], id="loads"),
+    pytest.param([container(running={}), container("sidecar", running={})], id="loads beside another"),
+    pytest.param(of_word("HubThrottled"), id="is throttled"),
+]
+
+
+class TestNeverStarts:
+    """A pod that an old one was taken away for, and that something else keeps from starting."""
+
+    @pytest.mark.parametrize(("containers", "reason"), NAMED)
+    def test_it_has_the_grace_period_and_the_surge_wait(self, containers: list[Body], reason: str) -> None:
+        waiting = judged(placed(900, containers=containers), marks=switched(WAIT - 10))
+        assert waiting == Fate(marks=switched(WAIT - 10), again=10)
+        back = judged(placed(900, containers=containers), marks=switched(WAIT))
+        assert back.back_to is not None
+        assert back.back_to.key == OLD
+        assert back.takes_old_first
+        assert str(back.marks.failed).startswith(f"{reason}: ")
+
+    def test_from_when_it_had_a_node(self) -> None:
+        assert judged(placed(10, containers=held_up("ErrImagePull")), marks=switched(5000)).again == WAIT - 10
+
+    @pytest.mark.parametrize(("containers", "reason"), NAMED)
+    def test_while_the_old_pods_serve_it_is_waited_for(self, containers: list[Body], reason: str) -> None:
+        assert judged(served(), placed(90_000, containers=containers)) == Fate(), reason
+
+    @pytest.mark.parametrize("containers", LOADING)
+    def test_a_pod_that_loads_is_none(self, containers: list[Body]) -> None:
+        assert judged(placed(90_000, containers=containers), marks=switched(90_000)) == Fate(marks=switched(90_000))
+
+    def test_a_volume_of_which_events_tell(self) -> None:
+        creating = placed(900, containers=held_up("ContainerCreating"))
+        told = Complaint(conditions.SECRET_NOT_FOUND, 'MountVolume.SetUp failed: secret "keys" not found', "keys")
+        complaints = {creating["metadata"]["uid"]: told}
+        failed = judged(creating, marks=switched(WAIT), complaints=complaints).marks.failed
+        assert str(failed).startswith("SecretNotFound: ")
+
+    def test_of_a_pod_that_says_nothing_the_start_up_budget_is_waited_for(self) -> None:
+        """It may be fetching a large image."""
+        creating = held_up("ContainerCreating")
+        assert judged(placed(900, containers=creating), marks=switched(900)).again == STARTUP - 900
+        assert judged(placed(STARTUP, containers=creating), marks=switched(STARTUP)).back_to is not None
+
+    def test_who_wants_no_rollback_is_told_why(self) -> None:
+        rollout = dataclasses.replace(ADAPTIVE, auto_rollback=False)
+        found = judged(placed(900, containers=held_up("ErrImagePull")), marks=switched(900), rollout=rollout)
+        assert (found.back_to, found.cause and found.cause.reason) == (None, conditions.IMAGE_PULL_FAILED)
+
+    def test_the_stable_revision_itself_has_no_way_back(self) -> None:
+        found = case(placed(900, containers=held_up("ErrImagePull")), marks=switched(900))
+        assert fate.judge(dataclasses.replace(found, stable=found.current), NOW) == Fate(marks=switched(900))
+
+
+class TestGivenUp:
+    """Pods that the kubelet refuses or evicts, one after another."""
+
+    @pytest.mark.parametrize(
+        ("reason", "told"),
+        [("Evicted", "PodEvicted"), ("UnexpectedAdmissionError", "PodRejected"), ("Preempting", "Preempted")],
+    )
+    def test_they_count_though_the_next_one_loads(self, reason: str, told: str) -> None:
+        pods = [given_up("a", 170, reason), given_up("b", 90, reason), placed(20, containers=[container(running={})])]
+        failed = judged(*pods, marks=switched(170)).marks.failed
+        assert str(failed).startswith(f"{told}: ")
+
+    @pytest.mark.parametrize(
+        ("pods", "marks"),
+        [
+            pytest.param([given_up("a", 170)], switched(170), id="one alone"),
+            pytest.param([given_up("a", 90), given_up("b", 50)], switched(100), id="not for long"),
+            pytest.param([given_up("a", 900), given_up("b", 800)], switched(500), id="before the switch"),
+            pytest.param([given_up("a", 170, "NodeLost"), given_up("b", 165)], switched(170), id="for their node"),
+            pytest.param(
+                [given_up("a", 170), given_up("b", 160)],
+                dataclasses.replace(switched(170), tried=at(100)),
+                id="of an earlier try",
+            ),
+            pytest.param(
+                [given_up("a", 170), given_up("b", 160), pod("c", ready=True)], switched(170), id="one serves by now"
+            ),
+            pytest.param([given_up("a", 170), given_up("b", 160)], Marks(), id="no old pod went"),
+        ],
+    )
+    def test_otherwise_they_do_not(self, pods: list[Body], marks: Marks) -> None:
+        found = judged(*pods, marks=marks)
+        assert (found.back_to, found.cause) == (None, None)
+
+    def test_those_of_before_an_edit_that_brings_the_revision_back_are_of_an_earlier_try(self) -> None:
+        found = judged(served(), given_up("a", 900), deployment=deployment(OLD))
+        assert found.marks == Marks(tried=at(0))
+
+
+class TestNoPods:
+    def test_pods_that_cannot_be_made_are_waited_for_as_long(self) -> None:
+        live = deployment()
+        words = {"reason": "FailedCreate", "message": "forbidden: exceeded quota", "lastTransitionTime": at(900)}
+        live["status"]["conditions"] = [builders.condition("ReplicaFailure", "True", **words)]
+        assert judged(deployment=live, marks=switched(WAIT - 10)).again == 10
+        assert str(judged(deployment=live, marks=switched(WAIT)).marks.failed).startswith("QuotaExceeded: ")
+
+
+class TestSameShortage:
+    """A service that had fewer GPUs than its replicas ask for has them for its new revision, and no more."""
+
+    def test_what_has_a_node_is_remembered_at_the_switch(self) -> None:
+        waiting = unplaced(60, name="old-2")
+        waiting["metadata"]["labels"][names.REVISION] = OLD
+        assert judged(served(), waiting, unplaced(60)).marks.held == "1"
+
+    @pytest.mark.parametrize("placed_pod", [served(), pod("first", ready=True)], ids=["the old one", "a new one"])
+    def test_the_rollout_is_blocked_and_not_failed(self, placed_pod: Body) -> None:
+        live = deployment(replicas=2)
+        found = judged(placed_pod, unplaced(900), deployment=live, marks=switched(900), replicas=2)
+        assert (found.back_to, found.marks) == (None, switched(900))
+        assert found.cause is not None
+        assert found.cause.reason is conditions.ROLLOUT_BLOCKED
+
+    @pytest.mark.parametrize(
+        ("marks", "message"),
+        [
+            pytest.param(switched(900, "2"), None, id="another's place is gone"),
+            pytest.param(switched(900, None), None, id="nobody knows what there was"),
+            pytest.param(switched(900), "0/1 nodes are available: 1 Insufficient memory.", id="for something else"),
+        ],
+    )
+    def test_otherwise_it_has_failed(self, marks: Marks, message: str | None) -> None:
+        stuck = unplaced(900) if message is None else unplaced(900, message)
+        found = judged(served(), stuck, deployment=deployment(replicas=2), marks=marks, replicas=2)
+        assert found.back_to is not None
+
+    def test_fewer_replicas_need_fewer_places(self) -> None:
+        found = judged(served(), unplaced(900), marks=switched(900, "2"))
+        assert found.back_to is None
+
+    def test_it_does_not_hide_that_the_pod_beside_it_never_starts(self) -> None:
+        pulling = placed(900, "first", containers=held_up("ErrImagePull"))
+        found = judged(pulling, unplaced(900), deployment=deployment(replicas=2), marks=switched(900), replicas=2)
+        assert str(found.marks.failed).startswith("ImagePullFailed: ")
+
+
+class TestAdvice:
+    def test_to_take_an_old_pod_first_where_that_is_the_users_to_say(self) -> None:
+        found = judged(served(), unplaced(60), rollout=dataclasses.replace(ADAPTIVE, is_chosen=True))
+        assert found.cause is not None
+        assert CHOICE in found.cause.message
+
+    @pytest.mark.parametrize("auto_rollback", [True, False])
+    def test_not_where_it_was_done(self, auto_rollback: bool) -> None:
+        rollout = dataclasses.replace(ADAPTIVE, auto_rollback=auto_rollback)
+        found = judged(unplaced(900), marks=switched(900), rollout=rollout)
+        assert found.cause is not None
+        assert CHOICE not in found.cause.message
+        assert "undo the edit" in found.cause.message
+
+    def test_nor_where_the_user_has_said_it(self) -> None:
+        rollout = dataclasses.replace(ADAPTIVE, is_chosen=True, max_surge=0, max_unavailable=1)
+        found = judged(served(), unplaced(60), rollout=rollout)
+        assert found.cause is not None
+        assert CHOICE not in found.cause.message

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from . import pod_state, revisions
 from .api.body import Body, section
 from .cause import Complaint
+from .extract import Entry
 from .render.resolved import ResolvedRollout
 from .revisions import Kept
 
@@ -30,6 +31,8 @@ class Case:
     """Seconds within which a pod is to serve."""
     complaints: Mapping[str, Complaint] = field(default_factory=dict[str, Complaint])
     """What Events said lately of pods that do not start, by pod UID."""
+    waiting: Sequence[Sequence[Entry]] = ()
+    """The pods of each other service of which one has no node."""
 
     @property
     def running(self) -> str | None:

@@ -169,6 +169,7 @@ def _case(
         replicas=resolved.replicas,
         startup_timeout=resolved.startup_timeout_seconds,
         complaints=complaints,
+        waiting=snapshot.waiting,
     )
 
 

@@ -8,7 +8,7 @@ import orjson
 
 from . import names
 from .api import kinds
-from .api.body import Body, entries, section
+from .api.body import Body, entries, first, section
 
 Key = tuple[str, str]
 """Namespace and name of a GPTService."""
@@ -31,6 +31,8 @@ class Entry:
     """For a GPTService: the catalogue names that it may refer to."""
     replicas_managers: frozenset[str]
     """For a Deployment: the field managers that own ``spec.replicas``."""
+    unplaced: bool
+    """For a pod: whether the scheduler has found no node for it."""
     data: bytes
 
     def body(self) -> dict[str, Any]:
@@ -55,6 +57,7 @@ def entry(kind: kinds.Kind, body: Body) -> Entry:
         controller_uid=names.controller_uid(metadata),
         models=_models(section(body, "spec")) if kind is kinds.GPT_SERVICE else frozenset(),
         replicas_managers=_replicas_managers(metadata) if kind is kinds.DEPLOYMENT else frozenset(),
+        unplaced=kind is kinds.POD and _is_unplaced(body),
         # Sorted: the same object comes with its keys in another order from a list and from a watch.
         data=orjson.dumps(_KEEP.get(kind, _child)(body), option=orjson.OPT_SORT_KEYS),
     )
@@ -111,12 +114,21 @@ _POD_METADATA = ("name", "uid", "labels", "ownerReferences", "creationTimestamp"
 
 
 def _pod(body: Body) -> dict[str, Any]:
-    status = section(body, "status")
+    status, spec = section(body, "status"), section(body, "spec")
     kept = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
+    # Where it may go, and when, is of interest until it has gone.
+    wanted = {key: spec[key] for key in ("nodeSelector", "priority") if key in spec} if _is_unplaced(body) else {}
     return {
         "metadata": _metadata(body, *_POD_METADATA),
+        **({"spec": wanted} if wanted else {}),
         "status": {key: status[key] for key in kept if key in status},
     }
+
+
+def _is_unplaced(body: Body) -> bool:
+    scheduled = first(entries(body, "status", "conditions"), type="PodScheduled")
+    is_leaving = "deletionTimestamp" in body["metadata"]
+    return scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable" and not is_leaving
 
 
 _KEEP: dict[kinds.Kind, Callable[[Body], dict[str, Any]]] = {

@@ -35,6 +35,8 @@ class Snapshot:
     """By kind and name."""
     pods: tuple[dict[str, Any], ...]
     """Oldest first."""
+    waiting: tuple[tuple[Entry, ...], ...] = ()
+    """The pods of each other service of which one has no node; empty unless that is so of this service, too."""
 
     @property
     def key(self) -> Key:
@@ -54,6 +56,7 @@ class Store:
     def __init__(self) -> None:
         self._entries: dict[EntryKey, Entry] = {}
         self._owned: dict[Key, set[EntryKey]] = {}
+        self._unplaced: dict[Key, set[EntryKey]] = {}
         self._deleted: dict[EntryKey, int] = {}
         self._touched: dict[EntryKey, int] = {}
         self._clock = 0
@@ -76,6 +79,8 @@ class Store:
         self._entries[new.key] = new
         if new.owner is not None:
             self._owned.setdefault(new.owner, set()).add(new.key)
+            if new.unplaced:
+                self._unplaced.setdefault(new.owner, set()).add(new.key)
         return True
 
     def remove(self, gone: Entry) -> bool:
@@ -117,11 +122,8 @@ class Store:
     def _forget(self, entry: Entry) -> None:
         del self._entries[entry.key]
         if entry.owner is not None:
-            owned = self._owned.get(entry.owner)
-            if owned is not None:
-                owned.discard(entry.key)
-                if not owned:
-                    del self._owned[entry.owner]
+            _drop(self._owned, entry.owner, entry.key)
+            _drop(self._unplaced, entry.owner, entry.key)
 
     def services(self) -> list[Key]:
         """Return the keys of all services."""
@@ -158,7 +160,21 @@ class Store:
                 if entry.key[0] not in (kinds.POD.name, kinds.GPT_SERVICE.name)
             },
             pods=tuple(sorted(pods, key=_age)),
+            waiting=self._waiting_besides(key) if key in self._unplaced else (),
         )
+
+    def _waiting_besides(self, key: Key) -> tuple[tuple[Entry, ...], ...]:
+        """Entries, for to read them all in each pass would be much where a full cluster has many that wait."""
+        owned = (self._owned[owner] for owner in self._unplaced if owner != key)
+        return tuple(tuple(self._entries[one] for one in keys if one[0] == kinds.POD.name) for keys in owned)
+
+
+def _drop(index: dict[Key, set[EntryKey]], owner: Key, key: EntryKey) -> None:
+    keys = index.get(owner)
+    if keys is not None:
+        keys.discard(key)
+        if not keys:
+            del index[owner]
 
 
 def _age(pod: dict[str, Any]) -> tuple[str, str]:

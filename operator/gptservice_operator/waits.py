@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from . import capacity, causes, pod_state, revisions, wording
+from . import capacity, causes, pod_state, revisions, rivals, wording
 from .api import conditions
 from .api.body import Body, entries, section
 from .capacity import Stuck
@@ -29,8 +29,10 @@ NEVER_STARTS = frozenset(
 """What is named as the reason why a pod does not begin with its model, and what time alone does not mend."""
 FAILED_PODS_THAT_COUNT = 2
 """One that the kubelet gives up may be the node's fault."""
+RIVALS_AGAIN_SECONDS = 10.0
+"""How often it is looked whether another service's pod waits still."""
 _NO_PLACE_LEFT = "Free or add what the scheduler names, or undo the edit"
-"""In place of the advice to have an old pod taken away first, where that is what was done."""
+"""In place of the advice to have an old pod taken away first, where that is what was done, or is of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,12 @@ def judge(case: Case, marks: Marks, now: datetime.datetime) -> Waits:
     if left > 0:
         return Waits(again=left)
     if _can_switch(case, stuck, old):
-        return Waits(is_to_switch=True)
-    return Waits(blocked=_blocked(stuck, is_old_taken_first=case.rollout.max_surge == 0))
+        ahead = _ahead(case, stuck, old)
+        if not ahead:
+            return Waits(is_to_switch=True)
+        # Nothing wakes this service when another's pod has gone.
+        return Waits(blocked=_blocked(stuck, rivals.told(ahead), without_advice=True), again=RIVALS_AGAIN_SECONDS)
+    return Waits(blocked=_blocked(stuck, without_advice=case.rollout.max_surge == 0))
 
 
 def unplaced(case: Case) -> Stuck | None:
@@ -104,14 +110,23 @@ def _can_switch(case: Case, stuck: Stuck, old: Sequence[Body]) -> bool:
     return all(one is not None and capacity.frees_enough(one.data, case.current.data) for one in kept)
 
 
+def _ahead(case: Case, stuck: Stuck, old: Sequence[Body]) -> list[str]:
+    """Return whose pods would get what an old one gives up."""
+    waiting = next(pod for pod in case.present() if pod["metadata"]["name"] == stuck.pod)
+    kept = [case.known[str(revisions.key_of_template(pod))] for pod in old]
+    places = [section(one.data, "template", "spec", "nodeSelector") for one in kept]
+    return rivals.ahead(case.waiting, _resource(case), waiting, places)
+
+
 def _resource(case: Case) -> str:
     return str(section(case.current.data, "effective").get("gpuResourceName"))
 
 
-def _blocked(stuck: Stuck, *, is_old_taken_first: bool) -> Cause:
+def _blocked(stuck: Stuck, more: str = "", *, without_advice: bool) -> Cause:
     what = f"pod {stuck.pod} of the new revision finds no node; the scheduler says: {wording.settled(stuck.words)}"
+    what = f"{what.rstrip('.')}; {more}" if more else what
     reason = conditions.ROLLOUT_BLOCKED
-    return Cause(reason, f"{what.rstrip('.')}. {_NO_PLACE_LEFT}" if is_old_taken_first else reason.message(what))
+    return Cause(reason, f"{what.rstrip('.')}. {_NO_PLACE_LEFT}" if without_advice else reason.message(what))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +161,7 @@ def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterat
     key, budget = case.current.key, _budget(case)
     stuck = unplaced(case)
     if stuck is not None:
-        cause = _blocked(stuck, is_old_taken_first=True)
+        cause = _blocked(stuck, without_advice=True)
         yield _Hindrance(stuck.since, budget, cause, not _lacks_what_it_lacked(case, stuck, marks))
     if case.way_back is None:
         return

@@ -123,6 +123,13 @@ def test_of_a_pod_only_identity_and_what_its_containers_say_is_kept() -> None:
     }  # fmt: skip
 
 
+def test_of_a_pod_without_a_node_it_is_kept_where_it_may_go() -> None:
+    told = builders.condition("PodScheduled", "False", reason="Unschedulable")
+    body = builders.pod(conditions=[told])
+    body["spec"] = {"nodeSelector": {"pool": "a"}, "priority": 7, "containers": [{"name": "engine"}]}
+    assert extract.entry(kinds.POD, body).body()["spec"] == {"nodeSelector": {"pool": "a"}, "priority": 7}
+
+
 def test_bodies_are_copies() -> None:
     entry = extract.entry(kinds.DEPLOYMENT, child())
     entry.body()["spec"]["replicas"] = 99

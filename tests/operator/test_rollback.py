@@ -284,6 +284,22 @@ class TestSwitch:
         await world.settle()
         assert (strategy(world), marks(world, new)) == ((1, 0), {})
 
+    async def test_no_old_pod_goes_while_another_service_would_get_its_place(self) -> None:
+        world, _, _ = await self.waiting()
+        world.cluster.add(builders.service("other"))
+        told = builders.condition("PodScheduled", "False", reason="Unschedulable", message=LACKS)
+        world.cluster.add(builders.pod("theirs", of="other", conditions=[told]))
+        restart(world)
+        world.seconds = 600
+        await world.settle()
+        assert strategy(world) == (1, 0)
+        assert world.condition("Ready")["reason"] == "RolloutBlocked"
+        assert "team-a/theirs of other services" in world.condition("Degraded")["message"]
+        world.cluster.remove("Pod", "theirs")
+        restart(world)
+        await world.settle()
+        assert strategy(world) == (0, 1)
+
     async def test_a_pod_that_finds_no_place_all_the_same_brings_the_old_one_back(self) -> None:
         world, old, new = await self.waiting()
         world.seconds = 60

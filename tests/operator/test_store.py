@@ -38,6 +38,18 @@ def pod(name: str, *, of: str = "chat", created: str = builders.CREATED, version
     return builders.entry(builders.pod(name, of=of, created=created, resourceVersion=str(version)))
 
 
+def unplaced(name: str, *, of: str = "chat", **metadata: Any) -> Entry:
+    told = builders.condition("PodScheduled", "False", reason="Unschedulable")
+    return builders.entry(builders.pod(name, of=of, conditions=[told], **{"resourceVersion": "1", **metadata}))
+
+
+def waiting(store: Store) -> set[str]:
+    """Return the pods of others in the snapshot of `chat`."""
+    snapshot = store.snapshot(CHAT)
+    assert snapshot is not None
+    return {one.key[2] for pods in snapshot.waiting for one in pods}
+
+
 def store_with(*entries: Entry) -> Store:
     store = Store()
     for entry in entries:
@@ -253,6 +265,20 @@ class TestSnapshot:
         latest = store.service(CHAT)
         assert latest is not None
         assert "replicas" not in latest["spec"]
+
+    def test_one_whose_pod_has_no_node_has_the_pods_of_others_that_wait_too(self) -> None:
+        store = store_with(service(), service("other"), unplaced("ours"), unplaced("theirs", of="other"))
+        store.put(pod("placed", of="other"))
+        assert waiting(store) == {"theirs", "placed"}
+        store.put(pod("theirs", of="other", version=2))
+        assert waiting(store) == set()
+        store.put(unplaced("again", of="other"))
+        store.put(pod("ours", version=2))
+        assert waiting(store) == set(), "of no use to it"
+
+    def test_who_is_leaving_waits_no_more(self) -> None:
+        store = store_with(service(), unplaced("ours"), unplaced("theirs", of="other", deletionTimestamp="x"))
+        assert waiting(store) == set()
 
     @pytest.mark.parametrize(
         "spec",

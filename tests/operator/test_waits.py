@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import fate, names
+from gptservice_operator import fate, names, waits
 from gptservice_operator.api import conditions
 from gptservice_operator.cause import Complaint
 from gptservice_operator.fate import Fate
@@ -204,6 +204,29 @@ class TestSameShortage:
         pulling = placed(900, "first", containers=held_up("ErrImagePull"))
         found = judged(pulling, unplaced(900), deployment=deployment(replicas=2), marks=switched(900), replicas=2)
         assert str(found.marks.failed).startswith("ImagePullFailed: ")
+
+
+class TestRivals:
+    """Another service's pod that the scheduler may place first."""
+
+    @staticmethod
+    def waiting(**more: Any) -> Fate:
+        other = builders.entry({**unplaced(900, name="other"), "spec": {}})
+        return judged(served(), unplaced(60), waiting=[[other]], **more)
+
+    def test_no_old_pod_goes_for_it(self) -> None:
+        found = self.waiting()
+        assert found.marks == Marks()
+        assert found.cause is not None
+        assert found.cause.reason is conditions.ROLLOUT_BLOCKED
+        assert f"{builders.NAMESPACE}/other of other services" in found.cause.message
+        assert CHOICE not in found.cause.message
+
+    def test_it_is_looked_again_for_nothing_tells_when_it_has_gone(self) -> None:
+        assert self.waiting().again == waits.RIVALS_AGAIN_SECONDS
+
+    def test_what_is_under_way_goes_on(self) -> None:
+        assert self.waiting(marks=switched(5)).marks == switched(5)
 
 
 class TestAdvice:

@@ -17,7 +17,7 @@ from e2e.api.rolling import (
     wait_reason,
     wait_running,
 )
-from e2e.api.state import Observer, condition, holds, revision_of
+from e2e.api.state import Observer, condition, holds, revision_of, service
 from e2e.kube import Kube, Object, wait_until
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import Switchboard
@@ -127,6 +127,31 @@ class TestFullNode:
         assert holds(told, "Available", "True")
         assert pods < uids(observer)
         assert strategy(observer) == (1, 0)
+
+    def test_nor_does_it_go_for_another_service_s_pod(
+        self, stable: Stable, kube: Kube, namespace: str, observer: Observer
+    ) -> None:
+        stable(gpu=WHOLE_NODE, rollout={"surgeWaitSeconds": 1})
+        pods = uids(observer)
+        kube.apply(service("queued", gpu=WHOLE_NODE), namespace)
+        observer.wait(lambda o: holds(o, "Ready", "False", "InsufficientGPU"), "InsufficientGPU", "queued")
+        kube.merge("GPTService", "gpt", namespace, {"spec": {"maxTokens": 7}})
+        told = wait_reason(observer, "RolloutBlocked")
+        assert f"{namespace}/queued-" in condition(told, "Degraded")["message"]
+        assert pods < uids(observer)
+        kube.delete("GPTService", "queued", namespace)
+        observer.wait_ready()
+
+    def test_a_pod_that_never_starts_after_the_switch_brings_the_old_revision_back(
+        self, stable: Stable, kube: Kube, namespace: str, observer: Observer
+    ) -> None:
+        before = stable(gpu=WHOLE_NODE, rollout={"surgeWaitSeconds": 1}, drainTimeoutSeconds=0)
+        unpulled = [{"name": "E2E_MODE", "value": "image-pull"}]
+        kube.merge("GPTService", "gpt", namespace, {"spec": {"engine": {"env": unpulled}}})
+        wait_reason(observer, "ImagePullFailed")
+        told = observer.wait(lambda o: holds(o, "Ready", "False", "RolledBack"), "RolledBack", timeout=60)
+        assert "ImagePullFailed" in condition(told, "Degraded")["message"]
+        observer.wait_rolled("gpt", lambda d: revision_of(d) == before, "the stable revision to serve again")
 
     def test_a_failure_after_the_switch_brings_the_old_revision_back(
         self,

@@ -64,12 +64,16 @@ def _count(effective: Body) -> int:
 
 
 def _asks_no_more(held: Body, asked: Body) -> bool:
-    limits = _requests(held)
-    return all(wanted <= limits.get(name, Decimal(0)) for name, wanted in _requests(asked).items())
+    limits = requests(held)
+    return all(wanted <= limits.get(name, Decimal(0)) for name, wanted in requests(asked).items())
 
 
-def _requests(spec: Body) -> Mapping[str, Decimal]:
-    """Return what the scheduler counts: the containers together, or the largest of those that run before them."""
+def requests(spec: Body) -> Mapping[str, Decimal]:
+    """Return what the scheduler counts: the containers together, or the largest of those that run before them.
+
+    Args:
+        spec: a pod's.
+    """
     total: dict[str, Decimal] = {}
     for container in entries(spec, "containers"):
         for name, value in _of_container(container).items():

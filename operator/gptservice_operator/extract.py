@@ -114,15 +114,21 @@ _POD_METADATA = ("name", "uid", "labels", "ownerReferences", "creationTimestamp"
 
 
 def _pod(body: Body) -> dict[str, Any]:
-    status, spec = section(body, "status"), section(body, "spec")
+    status = section(body, "status")
     kept = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
-    # Where it may go, and when, is of interest until it has gone.
-    wanted = {key: spec[key] for key in ("nodeSelector", "priority") if key in spec} if _is_unplaced(body) else {}
+    # What it waits for is of interest until it has gone somewhere.
+    wanted = _wanted(section(body, "spec")) if _is_unplaced(body) else {}
     return {
         "metadata": _metadata(body, *_POD_METADATA),
         **({"spec": wanted} if wanted else {}),
         "status": {key: status[key] for key in kept if key in status},
     }
+
+
+def _wanted(spec: Body) -> dict[str, Any]:
+    resources = [{"resources": section(container, "resources")} for container in entries(spec, "containers")]
+    kept = {key: spec[key] for key in ("nodeSelector", "priority") if key in spec}
+    return {**kept, **({"containers": resources} if resources else {})}
 
 
 def _is_unplaced(body: Body) -> bool:

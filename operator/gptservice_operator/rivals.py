@@ -9,23 +9,25 @@ from .extract import Entry
 _MAX_NAMES = 3
 
 
-def ahead(others: Sequence[Sequence[Entry]], resource: str, waiting: Body, places: Collection[Body]) -> list[str]:
+def ahead(others: Sequence[Sequence[Entry]], resource: str, ours: Body, places: Collection[Body]) -> list[str]:
     """Return the pods that the scheduler may place before ours, as ``namespace/name``, in order.
 
     A new pod whose own service still has an old one is none: its rollout gives up as many GPUs as it takes. Were it
-    one, two rollouts would wait for each other.
+    one, two rollouts would wait for each other. Nor is one that asks for as many as an old pod and ours together: what
+    is free beside an old pod is less than ours needs.
 
     Args:
         others: the pods of each other service of which one waits for a node.
         resource: the GPU's.
-        waiting: our pod that waits.
-        places: the node selectors of our pods that may be taken away.
+        ours: the spec of our pod that waits.
+        places: the specs of our pods that may be taken away.
     """
     found = [
         f"{entry.key[1]}/{entry.key[2]}"
         for pods in others
         for entry, pod in _takers(pods, resource)
-        if _priority(pod) >= _priority(waiting) and any(_may_share(_selector(pod), place) for place in places)
+        if _priority(section(pod, "spec")) >= _priority(ours)
+        and any(_may_share(pod, place) and _is_small(pod, place, ours, resource) for place in places)
     ]
     return sorted(found)
 
@@ -47,15 +49,17 @@ def _takers(entries: Sequence[Entry], resource: str) -> Iterator[tuple[Entry, Bo
             yield entry, pod
 
 
-def _priority(pod: Body) -> int:
-    value = section(pod, "spec").get("priority")
+def _priority(spec: Body) -> int:
+    value = spec.get("priority")
     return value if isinstance(value, int) else 0
 
 
-def _selector(pod: Body) -> Body:
-    return section(pod, "spec", "nodeSelector")
-
-
-def _may_share(wanted: Body, place: Body) -> bool:
+def _may_share(pod: Body, place: Body) -> bool:
     """Return whether a node may suit both selectors: no label is to have two values."""
-    return all(place.get(label, value) == value for label, value in wanted.items())
+    selector = section(place, "nodeSelector")
+    return all(selector.get(label, value) == value for label, value in section(pod, "spec", "nodeSelector").items())
+
+
+def _is_small(pod: Body, place: Body, ours: Body, resource: str) -> bool:
+    theirs, held, asked = (capacity.requests(spec).get(resource, 0) for spec in (section(pod, "spec"), place, ours))
+    return theirs < held + asked

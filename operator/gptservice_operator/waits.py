@@ -113,9 +113,12 @@ def _can_switch(case: Case, stuck: Stuck, old: Sequence[Body]) -> bool:
 def _ahead(case: Case, stuck: Stuck, old: Sequence[Body]) -> list[str]:
     """Return whose pods would get what an old one gives up."""
     waiting = next(pod for pod in case.present() if pod["metadata"]["name"] == stuck.pod)
+    # Admission sets it from the PriorityClass; all else is as it was rendered.
+    priority = section(waiting, "spec").get("priority")
+    ours = {**section(case.current.data, "template", "spec"), "priority": priority}
     kept = [case.known[str(revisions.key_of_template(pod))] for pod in old]
-    places = [section(one.data, "template", "spec", "nodeSelector") for one in kept]
-    return rivals.ahead(case.waiting, _resource(case), waiting, places)
+    places = [section(one.data, "template", "spec") for one in kept]
+    return rivals.ahead(case.waiting, _resource(case), ours, places)
 
 
 def _resource(case: Case) -> str:

@@ -123,11 +123,13 @@ def test_of_a_pod_only_identity_and_what_its_containers_say_is_kept() -> None:
     }  # fmt: skip
 
 
-def test_of_a_pod_without_a_node_it_is_kept_where_it_may_go() -> None:
+def test_of_a_pod_without_a_node_it_is_kept_what_it_waits_for() -> None:
     told = builders.condition("PodScheduled", "False", reason="Unschedulable")
     body = builders.pod(conditions=[told])
-    body["spec"] = {"nodeSelector": {"pool": "a"}, "priority": 7, "containers": [{"name": "engine"}]}
-    assert extract.entry(kinds.POD, body).body()["spec"] == {"nodeSelector": {"pool": "a"}, "priority": 7}
+    asked = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    wanted = {"nodeSelector": {"pool": "a"}, "priority": 7, "containers": [asked]}
+    body["spec"] = {**wanted, "containers": [{**asked, "name": "engine", "args": ["x"]}], "volumes": []}
+    assert extract.entry(kinds.POD, body).body()["spec"] == wanted
 
 
 def test_bodies_are_copies() -> None:

@@ -15,7 +15,12 @@ LACKS = f"0/3 nodes are available: 3 Insufficient {GPU}."
 
 def unplaced(name: str, *, revision: str = "a", message: str = LACKS, **spec: Any) -> Entry:
     told = builders.condition("PodScheduled", "False", reason="Unschedulable", message=message)
-    return entry(builders.pod(name, of="other", conditions=[told]), revision, spec)
+    return entry(builders.pod(name, of="other", conditions=[told]), revision, {**asking(1), **spec})
+
+
+def asking(count: int) -> Body:
+    """Return the spec of a pod that asks for so many GPUs."""
+    return {"containers": [{"resources": {"limits": {GPU: str(count)}}}]}
 
 
 def placed(name: str, *, revision: str = "a", **more: Any) -> Entry:
@@ -28,9 +33,7 @@ def entry(body: Body, revision: str, spec: Body) -> Entry:
 
 
 def ahead(*pods: Entry, ours: Body | None = None, place: Body | None = None) -> list[str]:
-    waiting = builders.pod("ours")
-    waiting["spec"] = ours or {}
-    return rivals.ahead([pods], GPU, waiting, [place or {}])
+    return rivals.ahead([pods], GPU, {**asking(2), **(ours or {})}, [{**asking(4), **(place or {})}])
 
 
 POOL, ELSEWHERE = {"pool": "a"}, {"pool": "b"}
@@ -52,11 +55,13 @@ POOL, ELSEWHERE = {"pool": "a"}, {"pool": "b"}
         pytest.param([unplaced("x", priority=7)], True, id="more urgent"),
         pytest.param([unplaced("x", nodeSelector=ELSEWHERE)], False, id="for other nodes"),
         pytest.param([unplaced("x", nodeSelector={**POOL, "zone": "z"})], True, id="perhaps for the same nodes"),
+        pytest.param([unplaced("x", **asking(5))], True, id="what an old pod has, and the rest of its node"),
+        pytest.param([unplaced("x", **asking(6))], False, id="more than can be free"),
         pytest.param([placed("y")], False, id="none that waits"),
     ],
 )
 def test_who_is_placed_before_ours(pods: list[Entry], is_ahead: bool) -> None:
-    assert ahead(*pods, place=POOL) == ([f"{builders.NAMESPACE}/x"] if is_ahead else [])
+    assert ahead(*pods, place={"nodeSelector": POOL}) == ([f"{builders.NAMESPACE}/x"] if is_ahead else [])
 
 
 def test_ours_may_be_more_urgent() -> None:

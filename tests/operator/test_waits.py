@@ -211,7 +211,8 @@ class TestRivals:
 
     @staticmethod
     def waiting(**more: Any) -> Fate:
-        other = builders.entry({**unplaced(900, name="other"), "spec": {}})
+        limits = {"limits": {"nvidia.com/gpu": "1"}}
+        other = builders.entry({**unplaced(900, name="other"), "spec": {"containers": [{"resources": limits}]}})
         return judged(served(), unplaced(60), waiting=[[other]], **more)
 
     def test_no_old_pod_goes_for_it(self) -> None:

@@ -169,7 +169,7 @@ def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterat
     if case.way_back is None:
         return
     for pod in case.of_revision(key):
-        if pod_state.has_node(pod) and not pod_state.is_ready(pod):
+        if not pod_state.is_ready(pod):
             yield from _of_pod(case, pod, budget)
     given_up = _given_up(case, marks, switched)
     if given_up:

@@ -27,6 +27,10 @@ def placed(name: str, *, revision: str = "a", **more: Any) -> Entry:
     return entry(builders.pod(name, of="other", ready=True, **more), revision, {})
 
 
+def over(name: str) -> Entry:
+    return entry(builders.pod(name, of="other", phase="Failed"), "a", {})
+
+
 def entry(body: Body, revision: str, spec: Body) -> Entry:
     body["metadata"]["labels"][names.REVISION] = revision
     return builders.entry({**body, "spec": spec})
@@ -51,6 +55,7 @@ POOL, ELSEWHERE = {"pool": "a"}, {"pool": "b"}
             False,
             id="a rollout that is giving up one",
         ),
+        pytest.param([unplaced("x", revision="b"), over("y")], True, id="what was evicted gives up nothing"),
         pytest.param([unplaced("x", priority=-1)], False, id="less urgent"),
         pytest.param([unplaced("x", priority=7)], True, id="more urgent"),
         pytest.param([unplaced("x", nodeSelector=ELSEWHERE)], False, id="for other nodes"),

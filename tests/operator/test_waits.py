@@ -96,6 +96,14 @@ class TestNeverStarts:
     def test_a_pod_that_loads_is_none(self, containers: list[Body]) -> None:
         assert judged(placed(90_000, containers=containers), marks=switched(90_000)) == Fate(marks=switched(90_000))
 
+    def test_nor_is_one_in_which_somebody_s_init_container_runs(self) -> None:
+        containers = [container("prepare", running={}), *held_up("PodInitializing")]
+        assert judged(placed(90_000, containers=containers), marks=switched(90_000)).back_to is None
+
+    def test_pods_of_before_the_deployment_runs_the_revision_are_of_an_earlier_try(self) -> None:
+        old = placed(900, containers=held_up("ErrImagePull"))
+        assert judged(old, marks=switched(900), deployment=deployment(OLD)).back_to is None
+
     def test_a_volume_of_which_events_tell(self) -> None:
         creating = placed(900, containers=held_up("ContainerCreating"))
         told = Complaint(conditions.SECRET_NOT_FOUND, 'MountVolume.SetUp failed: secret "keys" not found', "keys")
@@ -159,12 +167,23 @@ class TestGivenUp:
 
 
 class TestNoPods:
-    def test_pods_that_cannot_be_made_are_waited_for_as_long(self) -> None:
+    """Pods that cannot be made, as the Deployment says."""
+
+    @staticmethod
+    def refused() -> Body:
         live = deployment()
         words = {"reason": "FailedCreate", "message": "forbidden: exceeded quota", "lastTransitionTime": at(900)}
         live["status"]["conditions"] = [builders.condition("ReplicaFailure", "True", **words)]
-        assert judged(deployment=live, marks=switched(WAIT - 10)).again == 10
-        assert str(judged(deployment=live, marks=switched(WAIT)).marks.failed).startswith("QuotaExceeded: ")
+        return live
+
+    def test_they_are_waited_for_as_long(self) -> None:
+        assert judged(deployment=self.refused(), marks=switched(WAIT - 10)).again == 10
+        found = judged(deployment=self.refused(), marks=switched(WAIT))
+        assert str(found.marks.failed).startswith("QuotaExceeded: ")
+
+    def test_one_that_was_made_speaks_for_itself(self) -> None:
+        loading = placed(900, containers=[container(running={})])
+        assert judged(loading, deployment=self.refused(), marks=switched(900)).back_to is None
 
 
 class TestSameShortage:

@@ -164,8 +164,8 @@ def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterat
     key, budget = case.current.key, _budget(case)
     stuck = unplaced(case)
     if stuck is not None:
-        cause = _blocked(stuck, without_advice=True)
-        yield _Hindrance(stuck.since, budget, cause, not _lacks_what_it_lacked(case, stuck, marks))
+        is_failure = not _lacks_what_it_lacked(case, stuck, marks)
+        yield _Hindrance(stuck.since, budget, _blocked(stuck, without_advice=True), is_failure)
     if case.way_back is None:
         return
     for pod in case.of_revision(key):

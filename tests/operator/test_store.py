@@ -40,7 +40,7 @@ def pod(name: str, *, of: str = "chat", created: str = builders.CREATED, version
 
 def unplaced(name: str, *, of: str = "chat", **metadata: Any) -> Entry:
     told = builders.condition("PodScheduled", "False", reason="Unschedulable")
-    return builders.entry(builders.pod(name, of=of, conditions=[told], **{"resourceVersion": "1", **metadata}))
+    return builders.entry(builders.pod(name, of=of, conditions=[told], resourceVersion="1", **metadata))
 
 
 def waiting(store: Store) -> set[str]:

@@ -9,7 +9,7 @@ from gptservice_operator import causes, names, render, revisions, status
 from gptservice_operator.api import conditions
 from gptservice_operator.api.conditions import Reason
 from gptservice_operator.api.status import GPTServiceStatus
-from gptservice_operator.cause import Cause
+from gptservice_operator.cause import Cause, Complaint
 from gptservice_operator.render import controller_revision
 from gptservice_operator.render.resolved import Refusal, Resolved
 from gptservice_operator.status import Facts
@@ -50,7 +50,7 @@ def facts(
     old: Any = None,
     generation: int = 4,
     warnings: Sequence[str] = (),
-    missing: Mapping[str, str] | None = None,
+    complaints: Mapping[str, Complaint] | None = None,
 ) -> Facts:
     body = builders.service(spec={**SPEC, **(spec or {})}, generation=generation)
     if old is not None:
@@ -64,7 +64,7 @@ def facts(
         deployment=live,
         pods=pods or [],
         warnings=warnings,
-        missing=missing or {},
+        complaints=complaints or {},
         effective=effective,
     )
 
@@ -411,8 +411,9 @@ class TestAuthSecret:
 
 def test_a_secret_that_a_pod_s_volume_lacks_is_the_reason() -> None:
     stuck = pod(containers=[container(waiting={"reason": "PodInitializing"})])
-    missing = {stuck["metadata"]["uid"]: 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'}
-    told = status.compute(facts(live=deployment(), pods=[stuck], missing=missing), NOW)
+    words = 'MountVolume.SetUp failed for volume "keys" : secret "team-keys" not found'
+    complaints = {stuck["metadata"]["uid"]: Complaint(conditions.SECRET_NOT_FOUND, words, "team-keys")}
+    told = status.compute(facts(live=deployment(), pods=[stuck], complaints=complaints), NOW)
     assert reason(told) == "SecretNotFound"
     assert told["phase"] == "Progressing", "it goes on by itself"
     assert any('secret "team-keys" not found' in condition["message"] for condition in told["conditions"])

@@ -78,7 +78,8 @@ def _remembered(case: Case, now: datetime.datetime) -> Marks:
     spec left it. What they tell of that time is no news.
     """
     marks = Marks.of(case.current.marks)
-    if marks.failed is not None and revisions.retry(case.service) != marks.retry_seen:
+    # Who takes the annotation away does not ask for anything.
+    if marks.failed is not None and revisions.retry(case.service) not in (None, marks.retry_seen):
         return Marks(tried=_text(now), gpu_unhealthy=marks.gpu_unhealthy)
     if not case.rollout.auto_rollback or case.way_back is None:
         return dataclasses.replace(marks, failed=None, retry_seen=None, tried=None, outage=None)

@@ -183,7 +183,7 @@ class TestMemory:
 
     @pytest.mark.parametrize(
         ("seen", "asked", "is_remembered"),
-        [(None, None, True), ("1", "1", True), (None, "1", False), ("1", "2", False), ("1", None, False)],
+        [(None, None, True), ("1", "1", True), (None, "1", False), ("1", "2", False), ("1", None, True)],
     )
     def test_another_value_of_the_annotation_is_another_try(
         self, seen: str | None, asked: str | None, is_remembered: bool

@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e import peak_memory
 from e2e.cluster import paths, pki
 from e2e.sources import gcs, programs, registry, s3, web
 
@@ -30,13 +31,6 @@ SHARDS = 2
 SHARD_BYTES = 500 * MEBIBYTE
 ROUNDS = 3
 PLACE = "bench"
-PEAK = """
-import os, sys
-child = os.spawnv(os.P_NOWAIT, sys.argv[2], sys.argv[2:])
-_, status, usage = os.wait4(child, 0)
-open(sys.argv[1], "w").write(str(usage.ru_maxrss))
-sys.exit(os.waitstatus_to_exitcode(status))
-"""
 
 
 @dataclass(frozen=True)
@@ -119,12 +113,11 @@ def fetch(subject: Subject, folder: Path) -> tuple[float, int]:
             (folder / "secret" / key).write_text(value)
     command += ["--credentials-directory", str(folder / "secret")]
     variables = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(paths.REPOSITORY / "runtime-image")}
-    # By way of a small process: a child's peak begins with what its parent held when it was forked.
-    measured = [sys.executable, "-c", PEAK, str(folder / "peak"), *command]
+    measured = [*peak_memory.measuring(folder / "peak"), *command]
     done = subprocess.run(measured, env=variables, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
-    return json.loads((folder / "log").read_text())["seconds"], int((folder / "peak").read_text()) * 1024
+    return json.loads((folder / "log").read_text())["seconds"], peak_memory.measured(folder / "peak")
 
 
 def timed(act: Callable[[], object]) -> float:

@@ -2,12 +2,12 @@
 
 import json
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e import peak_memory
 from e2e.hub.faults import Fault
 from gptservice_runtime import contract, digest
 from tests.runtime.harness import free_ports, until
@@ -190,13 +190,9 @@ async def test_who_cannot_be_reached_is_named(pod: MakePod, place: Place) -> Non
 
 
 async def test_memory_does_not_grow_with_the_model(pod: MakePod, place: Place, tmp_path: Path) -> None:
-    measured = tmp_path / "rusage"
-    script = (
-        "import os,sys;p=os.spawnv(os.P_NOWAIT,sys.argv[2],sys.argv[2:]);_,s,u=os.wait4(p,0);"
-        "open(sys.argv[1],'w').write(str(u.ru_maxrss));sys.exit(os.waitstatus_to_exitcode(s))"
-    )
-    outcome = await pod(prefix=[sys.executable, "-c", script, str(measured)]).fetch()
+    file = tmp_path / "peak"
+    outcome = await pod(prefix=peak_memory.measuring(file)).fetch()
     assert outcome.code == contract.EXIT_OK, outcome.log
-    peak = int(measured.read_text()) >> 10
+    peak = peak_memory.measured(file) >> 20
     print(f"{place.uri}: peak memory {peak} MiB")
     assert peak < 300

@@ -4,11 +4,11 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 
+from e2e import peak_memory
 from e2e.hub.faults import Fault
 from e2e.hub.repository import Repository
 from e2e.hub.sample import make_repository, needed
@@ -336,14 +336,10 @@ async def test_memory_does_not_grow_with_the_model(pod: MakePod, hub: Hub, tmp_p
     with (large.folder / "model-00001-of-00002.safetensors").open("wb") as file:
         file.truncate(400 << 20)
     hub.repositories = {"org/name": large}
-    measured = tmp_path / "rusage"
-    script = (
-        "import os,sys;p=os.spawnv(os.P_NOWAIT,sys.argv[2],sys.argv[2:]);_,s,u=os.wait4(p,0);"
-        "open(sys.argv[1],'w').write(str(u.ru_maxrss));sys.exit(os.waitstatus_to_exitcode(s))"
-    )
-    one = pod(prefix=[sys.executable, "-c", script, str(measured)])
+    file = tmp_path / "peak"
+    one = pod(prefix=peak_memory.measuring(file))
     outcome = await one.fetch()
     assert outcome.code == contract.EXIT_OK, outcome.log
-    peak = int(measured.read_text()) >> 10
+    peak = peak_memory.measured(file) >> 20
     print(f"peak memory for a file of 400 MiB: {peak} MiB")
     assert peak < 300

@@ -1,6 +1,5 @@
 """`gptservice-runtime encrypt|decrypt|verify|rewrap` as real processes: exit codes, what they say, and being killed."""
 
-import os
 import resource
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e import peak_memory
 from gptservice_runtime.weights import seal
 from tests.runtime.harness import PACKAGE_PARENT
 from tests.runtime.weights import samples
@@ -168,12 +168,10 @@ def large(tmp_path: Path, key: Path) -> Path:
 
 def test_memory_does_not_grow_with_the_model(large: Path, key: Path, tmp_path: Path) -> None:
     for command in (("verify",), ("decrypt", tmp_path / "back")):
-        pid = os.posix_spawn(
-            sys.executable, [*COMMAND, command[0], "--key", str(key), str(large), *map(str, command[1:])], ENVIRONMENT
-        )
-        _, status, usage = os.wait4(pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-        peak = usage.ru_maxrss << 10
+        whole = [*peak_memory.measuring(tmp_path / "peak"), *COMMAND, command[0], "--key", key, large, *command[1:]]
+        done = subprocess.run(whole, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        peak = peak_memory.measured(tmp_path / "peak")
         print(f"{command[0]} of a file of {LARGE >> 20} MiB: peak memory {peak >> 20} MiB")
         assert peak < MEMORY_BOUND
 

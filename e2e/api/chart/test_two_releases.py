@@ -12,6 +12,7 @@ from e2e.kubectl import Kubectl
 
 OTHER = "other-system"
 NOT_OURS = "cannot be imported into the current release: invalid ownership metadata"
+_GONE_SECONDS = 200.0
 
 pytestmark = pytest.mark.long
 
@@ -30,8 +31,9 @@ def _remove(helm: Helm, kubectl: Kubectl) -> None:
     for namespace in (OTHER, NAMESPACE):
         for name in helm.run("list", "--namespace", namespace, "--short").split():
             helm.run("uninstall", name, "--namespace", namespace, "--wait")
-    # They say whose they are: another test's release has another name.
-    kubectl.run("delete", "crd", "gptservices.ai.example.com", "gptmodels.ai.example.com", "--ignore-not-found")
+    # They say whose they are: another test's release has another name. What is left of their objects goes with them.
+    crds = ("gptservices.ai.example.com", "gptmodels.ai.example.com")
+    kubectl.run("delete", "crd", *crds, "--ignore-not-found", timeout=_GONE_SECONDS)
 
 
 def install(helm: Helm, name: str, namespace: str, *, crds: bool = False, **values: Any) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from e2e.installation import CHART, NAMESPACE, RELEASE, Helm, HelmError
-from e2e.kubectl import Kubectl
+from e2e.kube import wait_until
+from e2e.kubectl import Kubectl, KubectlError
 
 OTHER = "other-system"
 NOT_OURS = "cannot be imported into the current release: invalid ownership metadata"
-_GONE_SECONDS = 200.0
 
 pytestmark = pytest.mark.long
 
@@ -31,9 +32,21 @@ def _remove(helm: Helm, kubectl: Kubectl) -> None:
     for namespace in (OTHER, NAMESPACE):
         for name in helm.run("list", "--namespace", namespace, "--short").split():
             helm.run("uninstall", name, "--namespace", namespace, "--wait")
-    # They say whose they are: another test's release has another name. What is left of their objects goes with them.
-    crds = ("gptservices.ai.example.com", "gptmodels.ai.example.com")
-    kubectl.run("delete", "crd", *crds, "--ignore-not-found", timeout=_GONE_SECONDS)
+    # They say whose they are: another test's release has another name.
+    crds = [crd for crd in ("gptservices.ai.example.com", "gptmodels.ai.example.com") if kubectl.find("crd", crd)]
+    for crd in crds:
+        # The API server does not get done with a kind that goes before it could ever be listed.
+        wait_until(partial(_is_listed, kubectl, crd), bool, f"{crd} to be served", timeout=60)
+    if crds:
+        kubectl.run("delete", "crd", *crds)
+
+
+def _is_listed(kubectl: Kubectl, crd: str) -> bool:
+    try:
+        kubectl.run("get", crd, "--all-namespaces")
+    except KubectlError:
+        return False
+    return True
 
 
 def install(helm: Helm, name: str, namespace: str, *, crds: bool = False, **values: Any) -> None:

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from e2e.cluster.images import store
+from e2e.installation import NAMESPACE
 from release.version import ROOT
-
-NAMESPACE = "gptservice-system"
 
 _INSTALL = """\
 # GPTService {version}: the namespace, the two kinds, the rights and the operator.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from e2e.cluster import binaries
+from e2e.kube import wait_until
 from e2e.monitoring import queries
 from e2e.sources import programs
 
@@ -73,14 +73,15 @@ class Prometheus:
         return True
 
     def rule_errors(self) -> dict[str, str]:
-        """What was wrong when a rule was last evaluated, by its name; TimeoutError if one never is."""
-        _wait(lambda: all(rule["health"] != "unknown" for rule in self._rules()), "every rule to be evaluated")
+        """What was wrong when a rule was last evaluated, by its name; AssertionError if one never is."""
+        wait_until(self._rules, _are_evaluated, "every rule to be evaluated", timeout=programs.HANG_SECONDS)
         return {rule["name"]: rule["lastError"] for rule in self._rules() if rule["health"] != "ok"}
 
     def wait_scraped_twice(self, count: int) -> None:
-        """Return once each of so many targets was scraped twice, so that rates have a value; TimeoutError if not."""
+        """Return once each of so many targets was scraped twice, so that rates have a value; AssertionError if not."""
         twice = "count_over_time(up[10m]) >= 2 and min_over_time(up[10m]) == 1"
-        _wait(lambda: len(self.series(twice)) == count, f"{count} targets to be scraped twice")
+        what = f"{count} targets to be scraped twice"
+        wait_until(lambda: len(self.series(twice)), lambda seen: seen == count, what, timeout=programs.HANG_SECONDS)
 
     def _rules(self) -> list[dict[str, Any]]:
         return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
@@ -118,16 +119,12 @@ def scraping(targets: Sequence[Target], folder: Path) -> Iterator[Prometheus]:
     options = [f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"]
     running = Prometheus(f"http://{address}")
     with programs.running([program, *options], running.url, folder / "log", {}):
-        _wait(running.is_ready, "Prometheus to be ready")
+        wait_until(running.is_ready, bool, "Prometheus to be ready", timeout=programs.HANG_SECONDS)
         yield running
 
 
-def _wait(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + programs.HANG_SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {programs.HANG_SECONDS} s in vain for {what}")
-        time.sleep(SCRAPE_SECONDS / 10)
+def _are_evaluated(rules: list[dict[str, Any]]) -> bool:
+    return all(rule["health"] != "unknown" for rule in rules)
 
 
 def selectors(node: Node) -> Iterator[Node]:

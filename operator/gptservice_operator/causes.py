@@ -156,7 +156,7 @@ def _of_pod(pod: Body, complaints: Mapping[str, Complaint], latency: str | None)
     if scheduled.get("status") == "False":
         yield _unschedulable(name, str(scheduled.get("message") or "no message"))
         return
-    containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
+    containers = pod_state.container_statuses(pod)
     if _has_served(pod, first(containers, name=ENGINE_CONTAINER)):
         what = f"pod {name} has served, and its engine does not answer any more"
         yield Cause.of(conditions.ENGINE_UNRESPONSIVE, what, name)

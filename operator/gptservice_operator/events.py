@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from . import errors, pod_state
 from .api import conditions
-from .api.body import Body, entries, section
+from .api.body import Body, section
 from .cause import Complaint
 from .cluster import Cluster
 from .extract import Key
@@ -109,17 +109,13 @@ def _complaints_of(pods: Mapping[str, _Pod]) -> dict[str, Complaint]:
 
 def creating_since(pod: Body, now: datetime.datetime) -> datetime.datetime | None:
     """Return since when a pod that has a node has run no container; None if that is not so."""
-    status = section(pod, "status")
-    if status.get("phase") != "Pending" or not all(map(_has_not_run, _containers(status))):
+    is_pending = section(pod, "status").get("phase") == "Pending"
+    if not is_pending or not all(map(_has_not_run, pod_state.container_statuses(pod))):
         return None
     scheduled = pod_state.condition(pod, "PodScheduled")
     if scheduled.get("status") != "True":
         return None
     return pod_state.instant(scheduled.get("lastTransitionTime")) or now
-
-
-def _containers(status: Body) -> list[Body]:
-    return [*entries(status, "initContainerStatuses"), *entries(status, "containerStatuses")]
 
 
 def _has_not_run(container: Body) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from . import ends, pod_state
 from .api import conditions
-from .api.body import Body, entries, section
+from .api.body import Body, section
 from .cause import Cause
 
 TOLD = frozenset(
@@ -40,8 +40,7 @@ def against(pods: Sequence[Body], since: datetime.datetime | None = None) -> Cau
 
 
 def _of_pod(pod: Body, since: datetime.datetime | None) -> Iterator[Cause]:
-    status = section(pod, "status")
-    for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
+    for container in pod_state.container_statuses(pod):
         ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
         if not ended.get("exitCode") or _is_older(ended, since):
             continue

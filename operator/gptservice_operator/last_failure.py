@@ -44,8 +44,7 @@ def _of_pod(pod: Body) -> Iterator[dict[str, Any]]:
         if disruption is not None:
             yield _told(disruption, str(pod_state.condition(pod, "DisruptionTarget").get("lastTransitionTime")))
         return
-    status = section(pod, "status")
-    for container in entries(status, "initContainerStatuses") + entries(status, "containerStatuses"):
+    for container in pod_state.container_statuses(pod):
         for state in ("state", "lastState"):
             ended = section(container, state, "terminated")
             if ended.get("exitCode") and ended.get("finishedAt"):

@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 from .api.body import Body, entries, first, section
 
@@ -55,6 +56,11 @@ def has_crashed(pod: Body) -> bool:
     """Return whether a container of the pod ended with an error before the one that runs."""
     ended = (section(container, "lastState", "terminated") for container in entries(pod, "status", "containerStatuses"))
     return any(end.get("exitCode") for end in ended)
+
+
+def container_statuses(pod: Body) -> list[dict[str, Any]]:
+    """Return what the kubelet says of each container, those first that run before the others."""
+    return entries(pod, "status", "initContainerStatuses") + entries(pod, "status", "containerStatuses")
 
 
 def unhealthy_devices(pod: Body) -> list[str]:

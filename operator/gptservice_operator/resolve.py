@@ -88,7 +88,7 @@ def _resolve(
         uid=metadata["uid"],
         origin=_origin(body, spec, models),
         source=source,
-        decryption=_decryption(spec, limits, weights, kept),
+        decryption=_weights_in_memory(spec, limits, weights, kept),
         served_model_names=_served_model_names(metadata["name"], spec, entry),
         replicas=spec.replicas,
         autoscaling=spec.autoscaling if spec.replicas else None,
@@ -243,7 +243,7 @@ def _weights(spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, gpus: int) 
     return sizing.Weights(size, spec.decryption_key_secret_ref is not None, gpus)
 
 
-def _decryption(
+def _weights_in_memory(
     spec: v1.GPTServiceSpec, limits: Mapping[str, str], weights: sizing.Weights, kept: bool
 ) -> Decryption | None:
     decided = sizing.decryption(spec.decryption_key_secret_ref, limits, weights.gpus)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from . import capacity, causes, pod_state, revisions, rivals, wording
 from .api import conditions
-from .api.body import Body, entries, section
+from .api.body import Body, section
 from .capacity import Stuck
 from .case import Case
 from .cause import Cause
@@ -208,9 +208,7 @@ def _of_pod(case: Case, pod: Body, budget: float) -> Iterator[_Hindrance]:
 
 
 def _runs(pod: Body) -> bool:
-    status = section(pod, "status")
-    containers = entries(status, "initContainerStatuses") + entries(status, "containerStatuses")
-    return any("running" in section(container, "state") for container in containers)
+    return any("running" in section(container, "state") for container in pod_state.container_statuses(pod))
 
 
 def _given_up(case: Case, marks: Marks, switched: datetime.datetime) -> list[Body]:

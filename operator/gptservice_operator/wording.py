@@ -3,11 +3,13 @@
 import re
 from collections.abc import Iterable
 
+from gptservice_runtime import contract
+
 from .api.body import Body, entries
 
 _VARYING: tuple[tuple[re.Pattern[str], str], ...] = (
-    # What moves a terminal's cursor, sets its title or its colours: who reads a status has not asked for that.
-    (re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]"), ""),
+    # Who reads a status has not asked for other colours, nor for a bell.
+    (re.compile(rf"{contract.TERMINAL_CONTROL}|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]"), ""),
     (re.compile(r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}([.,]\d+)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?"), "<time>"),
     (

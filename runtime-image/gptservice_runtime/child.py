@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from gptservice_runtime import contract
 from gptservice_runtime.failures import EngineExit
 
 _CHUNK = 65536
 _TAIL_BYTES = 65536
 _PR_SET_CHILD_SUBREAPER = 36
-_TERMINAL_CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+_TERMINAL_CONTROL = re.compile(contract.TERMINAL_CONTROL)
 
 
 class OutputTail:

@@ -128,6 +128,10 @@ EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
 """Arguments of the runtime itself were refused; the termination message says which."""
 
+# --- words of engines and users -------------------------------------------------------------------
+TERMINAL_CONTROL: Final = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)"
+"""Pattern of what moves a terminal's cursor, sets its title or its colours: neither half passes it on."""
+
 # --- reasons in the termination message and in the body of a 503 ----------------------------------
 REASON_API_KEYS_UNUSABLE: Final = "APIKeysUnusable"
 """A key is demanded and there is none that a client could send."""

@@ -26,19 +26,29 @@ MOST_IMAGES = 120
 
 
 @dataclass(frozen=True)
-class Build:
-    """One run of a Containerfile; `bases` maps build arguments to the archives of the images that they name.
+class Settings:
+    """How a Containerfile is run.
 
     With `epoch` (seconds since 1970) the image and its files carry that time, and none the time of the build. Without
     `cached` no step of an earlier build is taken.
     """
 
-    containerfile: Path
-    context: Path
-    bases: Mapping[str, Path]
     arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     epoch: int | None = None
     cached: bool = True
+
+
+PLAIN = Settings()
+
+
+@dataclass(frozen=True)
+class Build:
+    """One run of a Containerfile; `bases` maps build arguments to the archives of the images that they name."""
+
+    containerfile: Path
+    context: Path
+    bases: Mapping[str, Path]
+    settings: Settings = PLAIN
 
 
 def build(job: Build, archive: Path, reference: str) -> None:
@@ -46,9 +56,9 @@ def build(job: Build, archive: Path, reference: str) -> None:
     with files.locked(paths.image_builds() / ".lock"), _mounted_configuration() as configuration:
         _forget_old_steps()
         arguments = [f"--build-arg={name}={_image_id(path)}" for name, path in job.bases.items()]
-        arguments += [f"--build-arg={name}={value}" for name, value in job.arguments.items()]
-        arguments += [] if job.epoch is None else [f"--timestamp={job.epoch}"]
-        steps = "--layers" if job.cached else "--no-cache"
+        arguments += [f"--build-arg={name}={value}" for name, value in job.settings.arguments.items()]
+        arguments += [] if job.settings.epoch is None else [f"--timestamp={job.settings.epoch}"]
+        steps = "--layers" if job.settings.cached else "--no-cache"
         _buildah(
             "build", "--isolation=chroot", steps, "--pull=never", f"--tag={reference}",
             f"--file={job.containerfile}", *arguments, *configuration, job.context,

@@ -1,6 +1,7 @@
 """The images there are, what each is made from, and the one way to get at its archive."""
 
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ def archive(name: str) -> Path:
 
 def _build(name: str, unfinished: Path) -> None:
     if name in RECIPES:
-        _build_recipe(name, RECIPES[name], unfinished)
+        build_recipe(RECIPES[name], unfinished, reference(name))
     elif name == "vllm-cpu":
         vllm.build_marker_image(unfinished, reference(name), archive("base"))
     else:
@@ -91,12 +92,13 @@ def _build(name: str, unfinished: Path) -> None:
         builders[name](unfinished, reference(name))
 
 
-def _build_recipe(name: str, recipe: Recipe, unfinished: Path) -> None:
+def build_recipe(recipe: Recipe, target: Path, full_name: str, settings: buildah.Settings = buildah.PLAIN) -> None:
+    """Builds an image into the archive `target`. Raises store.BuildError."""
     bases = {argument: archive(base_name) for argument, base_name in recipe.bases.items()}
-    context = unfinished.with_name("context")
-    stage_context(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs), context)
-    job = buildah.Build(context / recipe.containerfile, context, bases)
-    buildah.build(job, unfinished, reference(name))
+    with tempfile.TemporaryDirectory(prefix="gptservice-context-") as context:
+        stage_context(paths.REPOSITORY, (recipe.containerfile, *recipe.inputs), Path(context))
+        job = buildah.Build(Path(context) / recipe.containerfile, Path(context), bases, settings)
+        buildah.build(job, target, full_name)
 
 
 def stage_context(root: Path, inputs: tuple[str, ...], context: Path) -> None:

@@ -163,6 +163,7 @@ class App:
 
     def measure(self) -> None:
         """Set the metrics that say how it is at the moment."""
+        metrics.QUEUE_LENGTH.set(self.queue.length())
         metrics.QUEUE_AGE.set(self.queue.overdue())
 
     def not_ready(self) -> str:

@@ -25,6 +25,10 @@ PAGE_SIZE = 250
 _APPLY_PATCH = "application/apply-patch+yaml; charset=utf-8"
 _MERGE_PATCH = "application/merge-patch+json"
 
+_NO_VERSION = "1"
+"""A resourceVersion that no object ever has, as etcd counts from 1 when it is empty. An apply with it makes an object
+and never changes one: server-side apply has no other way to say so."""
+
 Body = dict[str, Any]
 
 # The generated client carries no types below its classes.
@@ -125,14 +129,16 @@ class Cluster:
         Args:
             manifest: the object.
             manager: field manager; what it applied before and leaves out now is removed.
-            uid: the live object's UID, so that one made in the meantime under the same name is not touched.
+            uid: the live object's UID, so that one made in the meantime under the same name is not touched; None to
+                make the object only if there is none of its name.
 
         Raises:
-            errors.Conflict: the live object has another UID.
+            errors.Conflict: the live object has another UID, or there is one where none should be.
         """
         kind = kinds.BY_NAME[manifest["kind"]]
         metadata = manifest["metadata"]
-        body = manifest if uid is None else {**manifest, "metadata": {**metadata, "uid": uid}}
+        precondition = {"resourceVersion": _NO_VERSION} if uid is None else {"uid": uid}
+        body = {**manifest, "metadata": {**metadata, **precondition}}
         path = kind.path(metadata["namespace"], metadata["name"])
         return await self._apply(kind, path, body, manager)
 

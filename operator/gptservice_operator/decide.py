@@ -91,7 +91,7 @@ def decide(
     back_to = decided.back_to
     run = resolved if back_to is None else exposed.as_run(resolved, back_to.data["template"], service)
     manifests = _manifests(run, data, known, decided)
-    differing = (*exposed.differences(resolved, run), *_in_the_way(manifests, _deployment(snapshot)))
+    differing = (*exposed.differences(resolved, run), *_in_the_way(manifests, snapshot.deployment))
     return Decision(
         resolved=run,
         stop=stop,
@@ -109,7 +109,7 @@ def _replacement(
     snapshot: Snapshot, known: Mapping[str, revisions.Kept], now: datetime.datetime
 ) -> gpu_health.Replacement:
     """Another spec does not make it forgotten when a pod was deleted last."""
-    live = _deployment(snapshot)
+    live = snapshot.deployment
     kept = [mark for one in known.values() if (mark := one.marks.get(names.GPU_UNHEALTHY)) is not None]
     last = max(kept, key=lambda mark: mark.partition("/")[2], default=None)
     return gpu_health.decide(snapshot.pods, live.body if live is not None else None, last, now)
@@ -156,7 +156,7 @@ def _case(
     data: dict[str, Any],
     complaints: Mapping[str, Complaint],
 ) -> Case:
-    key, live = resolved.origin.key, _deployment(snapshot)
+    key, live = resolved.origin.key, snapshot.deployment
     new = revisions.Kept(key, names.controller_revision(resolved.name, key), "", 0, data)
     return Case(
         service=snapshot.service,
@@ -179,7 +179,7 @@ def _stable(snapshot: Snapshot, known: Mapping[str, revisions.Kept], key: str) -
     kept = next((one for one in known.values() if one.name == stable), None)
     if kept is not None:
         return kept
-    current, live = known.get(key), _deployment(snapshot)
+    current, live = known.get(key), snapshot.deployment
     if current is None or names.FAILED not in current.marks or live is None:
         return None
     template = section(live.body, "spec", "template")
@@ -208,21 +208,14 @@ def is_to_stop(service: Mapping[str, Any]) -> bool:
 
 
 def _stop(snapshot: Snapshot) -> Chain:
-    live = _deployment(snapshot)
+    live = snapshot.deployment
     if live is None or not is_to_stop(snapshot.service):
         return ()
     return replicas.stop(names.deployment(snapshot.service["metadata"]["name"]), live)
 
 
-def _deployment(snapshot: Snapshot) -> Observed | None:
-    """Return the live Deployment, if it is the service's."""
-    metadata = snapshot.service["metadata"]
-    found = snapshot.children.get((kinds.DEPLOYMENT.name, names.deployment(metadata["name"])))
-    return found if found is not None and found.controller_uid == metadata["uid"] else None
-
-
 def _running_key(snapshot: Snapshot) -> str | None:
-    live = _deployment(snapshot)
+    live = snapshot.deployment
     return revisions.key_of_template(section(live.body, "spec", "template")) if live is not None else None
 
 
@@ -231,7 +224,7 @@ def _recovered(resolved: Resolved, fresh: Mapping[str, Any], snapshot: Snapshot)
 
     None if it does not run it, or if what was applied is exactly what would be rendered now.
     """
-    live = _deployment(snapshot)
+    live = snapshot.deployment
     template = section(live.body, "spec", "template") if live is not None else {}
     if live is None or revisions.key_of_template(template) != resolved.origin.key:
         return None
@@ -250,7 +243,7 @@ def _recovered(resolved: Resolved, fresh: Mapping[str, Any], snapshot: Snapshot)
 
 def _referred(resolved: Resolved, snapshot: Snapshot, known: Mapping[str, revisions.Kept]) -> set[str]:
     """Return the keys that are in use: of the spec, of the Deployment, of live pods, and the stable one."""
-    live = _deployment(snapshot)
+    live = snapshot.deployment
     pods = [pod for pod in snapshot.pods if not pod_state.has_failed(pod)]
     templates = [*pods, *([section(live.body, "spec", "template")] if live is not None else [])]
     stable = section(snapshot.service, "status").get("stableRevision")

@@ -21,6 +21,11 @@ class View:
     """Children that could not be looked at, and why: nothing may be written to them."""
 
 
+def assumed(desired: Sequence[ChildKey]) -> View:
+    """Return the view in which none of the desired children exists."""
+    return View({}, absent=set(desired))
+
+
 async def complete(
     cluster: Cluster,
     store: Store,

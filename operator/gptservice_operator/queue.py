@@ -7,7 +7,6 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from . import metrics
 from .extract import Key
 
 logger = logging.getLogger(__name__)
@@ -128,7 +127,6 @@ class Queue:
                 self._changed.clear()
                 while self._running < self.workers and (key := self._next()) is not None:
                     self._start(group, key)
-                metrics.QUEUE_LENGTH.set(self.length())
                 await self._pause()
 
     def _start(self, group: asyncio.TaskGroup, key: Key) -> None:

@@ -2,30 +2,26 @@
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from . import actions, decide, errors, events, extract, keys, names, observe, plan, stability, status
+from . import actions, decide, errors, events, keys, names, observe, plan
 from .api import kinds
-from .api.body import Body, section
 from .census import Census
 from .cluster import Cluster
 from .config import Config
 from .contests import Contests
-from .counts import is_told_already
 from .decide import Decision
 from .discovery import Discovery
 from .extract import Key
-from .failures import cause_of, raise_unless_settled
+from .failures import raise_unless_settled
 from .gpu_health import Replacement
 from .recorder import Recorder
 from .render.resolved import Resolved
+from .report import Report
 from .skew import Skew
 from .store import Snapshot, Store
-from .writes import Writes
-
-STATUS_AGAIN_SECONDS = 1.0
-"""A status in conflict is tried again: if the service was not made anew, which is an event, nothing else would."""
+from .writes import ExistsError, Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +61,38 @@ class Reconciler:
             return None
         now = self.now()
         self.census.see(snapshot.service, now)
-        decision, view = await self._look(snapshot, now)
-        failures = await self._stop(key, decision, now)
+        decision, failures = await self._act(snapshot, now)
         stuck = events.Found()
-        if view is not None and isinstance(decision.resolved, Resolved):
-            failures += await self._write_children(key, decision, decision.resolved, view, now)
-            failures = failures or await self._replace_pod(key[0], decision.replacement)
+        if isinstance(decision.resolved, Resolved):
             stuck = await self._look_at_stuck_pods(key, decision.resolved, snapshot, now, failures)
-        left = await self._write_status(key, snapshot, decision, failures, stuck, now)
+        left = await self._report().write(snapshot, decision, failures, stuck, now)
         raise_unless_settled(failures)
         waits = (stuck.again, left, decision.fate.again, decision.replacement.again, self.contests.again(key, now))
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
-    async def _look(self, snapshot: Snapshot, now: datetime.datetime) -> tuple[Decision, observe.View | None]:
-        """Decide, and look at the children; None instead of a view if the service is refused."""
-        decision = self._decide(snapshot, now)
+    async def _act(self, snapshot: Snapshot, now: datetime.datetime) -> tuple[Decision, list[errors.OperatorError]]:
+        """Decide, and write what differs.
+
+        For the children of a new service nobody looks first, which is half of what a new service costs: each is made
+        only if there is none of its name. Where there is one, they are all looked for after all.
+        """
+        key, decision = snapshot.key, self._decide(snapshot, now)
+        if snapshot.is_new and isinstance(decision.resolved, Resolved):
+            nothing = observe.assumed([actions.child_key(manifest) for manifest in decision.desired])
+            failures = await self._write_children(key, decision, decision.resolved, nothing, now)
+            if not any(isinstance(failure, ExistsError) for failure in failures):
+                return decision, failures
+        decision, view = await self._look(snapshot, decision, now)
+        failures = await self._stop(key, decision, now)
+        if view is not None and isinstance(decision.resolved, Resolved):
+            failures += await self._write_children(key, decision, decision.resolved, view, now)
+            failures = failures or await self._replace_pod(key[0], decision.replacement)
+        return decision, failures
+
+    async def _look(
+        self, snapshot: Snapshot, decision: Decision, now: datetime.datetime
+    ) -> tuple[Decision, observe.View | None]:
+        """Look at the children, and decide again if that shows more; no view of those of a service that is refused."""
         resolved = decision.resolved
         if not isinstance(resolved, Resolved):
             return await self._look_for_what_to_stop(snapshot, decision, now), None
@@ -91,6 +104,9 @@ class Reconciler:
         if hidden := {key: view.observed[key] for key in unseen if key[0] == kinds.CONTROLLER_REVISION.name}:
             decision = self._decide(dataclasses.replace(snapshot, children={**snapshot.children, **hidden}), now)
         return decision, view
+
+    def _report(self) -> Report:
+        return Report(self.store, self.cluster, self.config, self.skew, self.contests, self.recorder, self.census)
 
     def _decide(self, snapshot: Snapshot, now: datetime.datetime) -> Decision:
         complaints = self.mounts.known(snapshot.key)
@@ -178,7 +194,8 @@ class Reconciler:
         failures: list[errors.OperatorError],
     ) -> events.Found:
         """Find out why pods do not start; a Secret of ours that somebody deleted is made again, with a new key."""
-        found = await self.mounts.look(self.cluster, key, snapshot.pods, _deployment(snapshot), now)
+        deployment = snapshot.deployment.body if snapshot.deployment is not None else None
+        found = await self.mounts.look(self.cluster, key, snapshot.pods, deployment, now)
         if resolved.api_keys is None or not resolved.api_keys.generated:
             return found
         if resolved.api_keys.secret in found.fresh:
@@ -194,90 +211,6 @@ class Reconciler:
             self.store.discard((kinds.GPT_SERVICE.name, resolved.namespace, resolved.name), resolved.uid)
         return live
 
-    async def _write_status(
-        self,
-        key: Key,
-        begun: Snapshot,
-        decision: Decision,
-        failures: Sequence[errors.OperatorError],
-        stuck: events.Found,
-        now: datetime.datetime,
-    ) -> float | None:
-        """Report on the spec that the pass began with, and on the children as they are after its writes.
-
-        Returns:
-            Seconds after which the status may be another, though nothing happens.
-        """
-        latest = self.store.snapshot(key)
-        if latest is None:
-            return None
-        metadata = begun.service["metadata"]
-        deployment = _deployment(latest)
-        if not failures and deployment is not None and is_told_already(begun.service, deployment):
-            return None
-        facts = self._facts(key, begun, latest, decision, failures, stuck)
-        proof = self._prove(facts, latest, now)
-        # What only the former one needed may go as soon as another is stable.
-        former = section(begun.service, "status").get("stableRevision")
-        again = proof.seconds_left if former in (None, proof.name) else 0.0
-        facts = dataclasses.replace(facts, stable_revision=proof.name, calm=proof.calm, settled=proof.settled)
-        wanted = self.skew.storable(status.compute(facts, now.strftime("%Y-%m-%dT%H:%M:%SZ")))
-        self.census.count(key, wanted)
-        if not status.is_news(wanted, begun.service):
-            return again
-        try:
-            live = await self.cluster.apply_status(namespace=key[0], name=key[1], uid=metadata["uid"], status=wanted)
-        except errors.Absent:
-            return None  # deleted since the pass began: that is another event
-        except errors.Conflict:
-            return STATUS_AGAIN_SECONDS
-        entry = extract.entry(kinds.GPT_SERVICE, live)
-        if _is_as_it_was(entry.body(), begun.service):
-            self.store.put(entry)
-        self.census.told(begun.service, wanted, now)
-        await self.recorder.record(self.cluster, begun.service, wanted, now)
-        return again
-
-    def _facts(
-        self,
-        key: Key,
-        begun: Snapshot,
-        latest: Snapshot,
-        decision: Decision,
-        failures: Sequence[errors.OperatorError],
-        stuck: events.Found,
-    ) -> status.Facts:
-        return status.Facts(
-            service=begun.service,
-            resolved=decision.resolved,
-            failure=cause_of(failures),
-            deployment=_deployment(latest),
-            hpa=_own_child(latest, kinds.HPA, names.hpa(key[1])),
-            pods=latest.pods,
-            warnings=[*decision.warnings, *self.contests.warnings(key), *self.skew.warnings()],
-            complaints=stuck.complaints,
-            effective=decision.effective,
-            rollout=decision.fate.cause,
-        )
-
-    def _prove(self, facts: status.Facts, latest: Snapshot, now: datetime.datetime) -> stability.Proof:
-        return stability.prove(
-            facts.service,
-            latest.children,
-            latest.pods,
-            rolled_out=facts.deployment if status.is_complete(facts) else None,
-            now=now,
-            period=self.config.stable_seconds,
-        )
-
-
-def _is_as_it_was(live: Body, begun: Body) -> bool:
-    """Whether nobody has edited the service since the pass began.
-
-    An edit that the store took from the reply to a status would be no news when its event comes, and wake nobody.
-    """
-    return {**live, "status": None} == {**begun, "status": None}
-
 
 def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[actions.ChildKey]:
     """Return the autoscaler's key where it has to be looked for though the spec asks for none.
@@ -288,13 +221,3 @@ def _autoscaler_out_of_sight(resolved: Resolved, snapshot: Snapshot) -> list[act
     key = (kinds.HPA.name, names.hpa(resolved.name))
     handed_over = live is not None and names.MANAGER not in live.replicas_managers
     return [key] if resolved.autoscaling is None and handed_over and key not in snapshot.children else []
-
-
-def _deployment(snapshot: Snapshot) -> Body | None:
-    return _own_child(snapshot, kinds.DEPLOYMENT, names.deployment(snapshot.service["metadata"]["name"]))
-
-
-def _own_child(snapshot: Snapshot, kind: kinds.Kind, name: str) -> Body | None:
-    """Return the live child of that name if it is ours."""
-    child = snapshot.children.get((kind.name, name))
-    return child.body if child is not None and child.controller_uid == snapshot.service["metadata"]["uid"] else None

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from . import names
 from .api import kinds
 from .extract import Entry, EntryKey, Key
 
@@ -43,6 +44,21 @@ class Snapshot:
         """The service's namespace and name."""
         metadata = self.service["metadata"]
         return metadata["namespace"], metadata["name"]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever made for the service, nor said of it, as far as is known."""
+        return not self.children and not self.service.get("status")
+
+    @property
+    def deployment(self) -> Observed | None:
+        """The service's Deployment if there is one, and it is ours."""
+        return self.own_child(kinds.DEPLOYMENT, names.deployment(self.service["metadata"]["name"]))
+
+    def own_child(self, kind: kinds.Kind, name: str) -> Observed | None:
+        """Return the live child of that name if it is ours."""
+        child = self.children.get((kind.name, name))
+        return child if child is not None and child.controller_uid == self.service["metadata"]["uid"] else None
 
 
 class Store:

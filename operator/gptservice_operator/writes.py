@@ -16,6 +16,10 @@ class StaleChildError(errors.Transient):
     """The child that the store knows is gone; the next pass, soon, makes it again."""
 
 
+class ExistsError(errors.Transient):
+    """An object of the child's name is there, which nobody has looked at: the next look says whose it is."""
+
+
 class ChildRejectedError(errors.Invalid):
     """The API server refuses the manifest for a child that exists; it need not be the spec that is to blame."""
 
@@ -89,6 +93,8 @@ class Writes:
                 raise
             live = await self._apply_after_takeover(manifest, manager, uid, error)
         except errors.Conflict as error:
+            if uid is None:
+                raise ExistsError(str(error)) from error
             # The stored child is gone or was replaced: forget it, so that the next pass asks the API server.
             self.store.discard((manifest["kind"], self.namespace, manifest["metadata"]["name"]), uid)
             raise StaleChildError(str(error)) from error

@@ -112,6 +112,8 @@ class FakeCluster:
         old = self.objects.get(key)
         if uid is not None and (old is None or old["metadata"]["uid"] != uid):
             raise errors.Conflict(f"apply {kind}: Precondition failed: UID in precondition: {uid}")
+        if uid is None and old is not None:
+            raise errors.Conflict(f"apply {kind}: the object has been modified; please apply your changes")
         if old is not None and kind == "ControllerRevision" and old["data"] != manifest["data"]:
             raise errors.Invalid(f"apply {kind}: {name} is invalid: data: Forbidden: field is immutable")
         self.writes.append(

@@ -87,9 +87,8 @@ class TestOnce:
 
     async def test_or_whose_deployment_cannot_be_made(self) -> None:
         foreign: Body = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {}}
-        world = World(
-            builders.service(), {**foreign, "metadata": {"name": "chat", "namespace": NAMESPACE, "uid": "theirs"}}
-        )
+        reported = {**builders.service(), "status": {"observedGeneration": 1}}
+        world = World(reported, {**foreign, "metadata": {"name": "chat", "namespace": NAMESPACE, "uid": "theirs"}})
         await world.failing_pass(errors.Conflict)
         assert posted(world) == []
 
@@ -131,7 +130,7 @@ class TestFailures:
         assert world.body("Deployment")["metadata"]["annotations"][names.KEY_SECRET] == SECRET
 
     async def test_a_deployment_that_cannot_be_looked_at_waits_with_its_key(self) -> None:
-        world = World(builders.service())
+        world = World({**builders.service(), "status": {"observedGeneration": 1}})
         world.cluster.failures["get", "Deployment"] = errors.Transient("no answer")
         await world.failing_pass(errors.Transient)
         assert posted(world) == []

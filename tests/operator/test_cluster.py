@@ -190,7 +190,8 @@ class TestWhatIsSent:
         assert (api.request.method, api.request.path) == ("PATCH", "/apis/apps/v1/namespaces/team-a/deployments/chat")
         assert api.request.query == {"fieldManager": "gptservice-operator", "force": "true"}
         assert api.request.headers["Content-Type"] == "application/apply-patch+yaml; charset=utf-8"
-        assert api.request.body == DEPLOYMENT
+        never = {**DEPLOYMENT["metadata"], "resourceVersion": "1"}
+        assert api.request.body == {**DEPLOYMENT, "metadata": never}, "it makes an object and never changes one"
 
     async def test_apply_with_a_uid_demands_that_very_object(self, cluster: Cluster, api: ApiServer) -> None:
         await cluster.apply(DEPLOYMENT, manager="m", uid="u-1")

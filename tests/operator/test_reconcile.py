@@ -324,6 +324,36 @@ async def test_somebody_else_s_deployment_is_not_stopped_by_a_refused_service() 
     assert world.body("Deployment") == before
 
 
+def reported() -> Body:
+    """A service that was reported on, and has lost all children since."""
+    return {**builders.service(), "status": {"observedGeneration": 1}}
+
+
+class TestNewServices:
+    async def test_for_no_child_is_looked_first(self) -> None:
+        world = World(builders.service())
+        assert await world.run_pass() == [*CHILDREN, STATUS]
+        assert {kind for kind, *_ in world.cluster.reads} == {"GPTService"}
+
+    @EACH
+    async def test_a_child_that_is_ours_and_has_lost_its_label_is_found_after_all(self, kind: str) -> None:
+        world = World(builders.service())
+        await world.run_pass()
+        child = world.cluster.edit(kind, CHILD_NAMES[kind])
+        del child["metadata"]["labels"]
+        restored = World(builders.service(), child)
+        assert sorted(await restored.run_pass()) == sorted([*CHILDREN, STATUS])
+        assert restored.body(kind)["metadata"]["uid"] == child["metadata"]["uid"]
+        assert restored.body(kind)["metadata"]["labels"]
+
+    @EACH
+    async def test_a_name_that_is_taken_after_a_look_is_left_alone_and_looked_at_soon(self, kind: str) -> None:
+        world = World(reported())
+        world.cluster.failures["apply", kind] = errors.Conflict("the object has been modified")
+        await world.failing_pass(errors.Transient)
+        assert world.cluster.get_body(kind, CHILD_NAMES[kind]) is None
+
+
 class TestNamesThatAreTaken:
     @staticmethod
     def foreign(kind: str, **metadata: Any) -> Body:
@@ -396,7 +426,7 @@ class TestFailures:
     @pytest.mark.parametrize("verb", ["get", "apply"])
     @EACH
     async def test_one_child_s_failure_does_not_stop_the_others(self, kind: str, verb: str) -> None:
-        world = World(builders.service())
+        world = World(reported())
         world.cluster.failures[verb, kind] = errors.Transient("no answer")
         written = await world.failing_pass(errors.Transient)
         assert written == [*other_kinds(kind), STATUS]

@@ -11,7 +11,7 @@ from e2e.api.exhaustive import oracles
 from e2e.api.exhaustive.faults import LOST, Trial
 from e2e.api.exhaustive.oracles import Named, State
 from e2e.api.exhaustive.scenarios import Scenario
-from e2e.api.quiet import assert_silent, settle
+from e2e.api.quiet import assert_silent, settle, wait_for_resyncs
 from e2e.api.state import Observer
 from e2e.cluster.handle import Cluster
 from e2e.kube import Kube, wait_until
@@ -93,6 +93,8 @@ class Runner:
             self._batch([trial], reference, result, SOON if self.scenario.down else None)
         for batch in in_batches([t for t in trials if t.fault is LOST]):
             self._batch(batch, reference, result, SOON)
+            # Until then what was lost may be missing from a status.
+            wait_for_resyncs(self.board, 1)
         return result
 
     def assert_quiet(self) -> None:

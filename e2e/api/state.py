@@ -16,7 +16,7 @@ COLLECTED = 60
 CHILDREN = tuple(kind.name for kind in kinds.CHILDREN if kind not in kinds.OPTIONAL)
 REVISION_LABEL = "ai.example.com/revision"
 _SERVER_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace")
-_SERVER_SPEC = ("clusterIP", "clusterIPs")
+_SERVER_SPEC = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 # Kubernetes' own, in every namespace and on every Deployment.
 _EVERYWHERE = ("ConfigMap/kube-root-ca.crt", "ServiceAccount/default")
 # The tests' own, which holds the models.
@@ -171,6 +171,8 @@ def plain(obj: Object, owners: dict[str, str]) -> Object:
     references = [{**r, "uid": owners.get(r["uid"], "unknown")} for r in metadata.get("ownerReferences", [])]
     annotations = {k: v for k, v in metadata.get("annotations", {}).items() if k != _REVISION}
     spec = {key: value for key, value in obj.get("spec", {}).items() if key not in _SERVER_SPEC}
+    if "ports" in spec:
+        spec["ports"] = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec["ports"]]
     data = obj.get("data")
     for uid, name in owners.items():
         # The name of the generated key's Secret holds part of its owner's UID.

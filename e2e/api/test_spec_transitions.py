@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -101,7 +101,7 @@ def try_row(board: Switchboard, kube: Kube, row: list[Edit]) -> None:
         compare_with_fresh(board, kube, observer, Observer(kube, fresh))
         set_spec(observer, START["spec"])
         observer.wait_ready(timeout=60)
-        wait_until(lambda: view(observer), lambda now: now == start, f"all of {row} to be taken back", timeout=60)
+        wait_for(observer, start, f"all of {row} to be taken back")
 
 
 def make_edit(observer: Observer, name: str, value: Any) -> None:
@@ -131,9 +131,23 @@ def compare_with_fresh(board: Switchboard, kube: Kube, edited: Observer, fresh: 
     settle(board, {edited.namespace, fresh.namespace})
     if not (is_ready(fresh.gpt()) or is_stopped(fresh.gpt())):
         return
-    wanted = view(fresh)
-    wait_until(lambda: view(edited), lambda now: now == wanted, f"what a new object has with {spec}", timeout=60)
+    wait_for(edited, view(fresh), f"what a new object has with {spec}")
     counted["compared"] += 1
+
+
+def wait_for(observer: Observer, wanted: Mapping[str, Object], what: str) -> None:
+    """Wait until the children are as wanted; what differs is what a failure shows."""
+    wait_until(lambda: list(differing(view(observer), wanted)), lambda found: not found, what, timeout=60)
+
+
+def differing(now: Any, wanted: Any, path: str = "") -> Iterator[str]:
+    """Yield what differs between two objects, with its path."""
+    if isinstance(now, Mapping) and isinstance(wanted, Mapping):
+        both: Any = {**wanted, **now}
+        for key in both:
+            yield from differing(now.get(key), wanted.get(key), f"{path}.{key}")
+    elif now != wanted:
+        yield f"{path}: {now!r} in place of {wanted!r}"
 
 
 def set_spec(observer: Observer, spec: Mapping[str, Any]) -> Object:

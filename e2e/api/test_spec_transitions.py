@@ -172,8 +172,16 @@ def has_seen(stored: Object) -> Callable[[Object | None], bool]:
 
 
 def view(observer: Observer) -> dict[str, Object]:
-    """The children, but for claims that are kept though nothing refers to them any more."""
-    return {key: child for key, child in observer.children().items() if not key.startswith("PersistentVolumeClaim/")}
+    """The children, but for claims that are kept though nothing refers to them any more.
+
+    A revision's way back is the spec as it was when the revision was first made: what has been written since that makes
+    no other one, such as ``cache: {}``, is not in it.
+    """
+    children = observer.children()
+    for key, child in children.items():
+        if key.startswith("ControllerRevision/"):
+            child["data"].pop("patch", None)
+    return {key: child for key, child in children.items() if not key.startswith("PersistentVolumeClaim/")}
 
 
 def shown(observer: Observer) -> list[Any]:

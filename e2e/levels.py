@@ -30,9 +30,12 @@ PROFILES: dict[str, records.Profile] = {"api": "api", "node": "node"}
 NO_TESTS_COLLECTED = 5  # pytest.ExitCode
 # Every worker has a cluster of its own, and takes whole files: their tests may share what they make. On a node,
 # clusters and engines side by side would only slow each other down.
-PARALLEL: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("unit", "wiring", "api"), ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
-)
+_BY_FILE = ("--maxprocesses", "4", "--dist", "loadfile")
+PARALLEL: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("unit", "wiring"), ("-n", "auto", *_BY_FILE)),
+    # They wait more than they work.
+    "api": ("-n", "4", *_BY_FILE),
+}
 # The other family of reports knows no properties of a test.
 _PROPERTIES = ("-o", "junit_family=xunit1")
 INTERRUPTED = 130  # as shells say it

@@ -44,11 +44,15 @@ def exercise(board: Switchboard, kube: Kube, namespace: str, observer: Observer)
     kube.apply(service("stuck", engine={"env": [{"name": "E2E_MODE", "value": "pending"}]}), namespace)
     kube.apply(service(replicas=2, autoscaling={"minReplicas": 2, "maxReplicas": 2}), namespace)
     observer.wait_ready()
-    observer.delete_and_wait_for_another("Service")
+    # Children that are missing are looked for, but for those of a new service.
+    for kind, name in (("Service", "gpt"), ("ConfigMap", "gpt-limits"), ("Deployment", "gpt")):
+        observer.delete_and_wait_for_another(kind, name)
     observer.wait_ready()
     wait_until(lambda: listed_events(board, namespace), bool, "the stuck pod's Events to be listed")
-    kube.apply(service("stopped", replicas=0, cache={"size": "1Gi"}), namespace)
+    kube.apply(service("stopped", replicas=0), namespace)
     observer.wait(is_stopped, "to be Stopped", "stopped")
+    kube.apply(service("stopped", replicas=0, cache={"size": "1Gi"}), namespace)
+    observer.wait(lambda _: kube.all("PersistentVolumeClaim", namespace), "to have a claim", "stopped")
     kube.scale("stopped", namespace, 1)
     observer.wait(lambda o: not is_stopped(o), "to run", "stopped")
     kube.scale("stopped", namespace, 0)
@@ -82,7 +86,7 @@ def listed_events(board: Switchboard, namespace: str) -> list[str]:
 
 def outgrow_the_history(kube: Kube, namespace: str, observer: Observer, name: str) -> None:
     """Make so many revisions of a service that the first one is deleted."""
-    (first,) = observer.revisions(name)
+    first = observer.revisions(name)[0]
     for number in range(1, 8):
         edited = kube.merge("GPTService", name, namespace, {"spec": {"maxTokens": number}})
         generation = edited["metadata"]["generation"]

@@ -185,8 +185,9 @@ class GPTModelSpec(ApiModel):
     digest: Digest | None = None
     """Digest that the model's files must have, as sha256:… ."""
     weights_size: Annotated[Quantity, *ruled(SIZE_OF_WEIGHTS)] | None = None
-    """Size of the weights' files, where it is known. A service that says nothing of memory then gets what they need,
-    and one whose memory cannot hold them is refused before there is a pod."""
+    """Size of the weights' files, where it is known; `gptservice-runtime inspect` asks the model's source. A service
+    that says nothing of memory then gets what they need, and one whose memory cannot hold them is refused before there
+    is a pod."""
     token_secret_ref: SecretKeyRef | None = None
     """Secret with the hub's token, in the namespace of the service that uses the model."""
     model_credentials_secret_ref: SecretRef | None = None

@@ -16,7 +16,8 @@ from typing import IO
 from gptservice_runtime import contract, digest, models, selection
 from gptservice_runtime.digest import FileDigest
 
-_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+_PLAIN = ".tar"
+_SUFFIXES = (_PLAIN, ".tar.gz", ".tgz")
 _MOST_ENTRIES = 50_000
 """Of all archives of a model; an operating system in a model image has tens of thousands."""
 _CONFIGURATION = "config.json"
@@ -40,6 +41,11 @@ class Content:
 def is_archive(name: str) -> bool:
     """Whether a file is taken for an archive, by its name."""
     return name.endswith(_SUFFIXES)
+
+
+def is_plain(name: str) -> bool:
+    """Whether an archive says by its name that nothing in it is compressed, so that it is larger than its content."""
+    return name.endswith(_PLAIN)
 
 
 def look_into(archives: list[Path], origin: str) -> Content:

@@ -29,8 +29,6 @@ CONFIG = Config(runtime_image="localhost/gptservice-standin:dev")
 # What must exist before a pod may name it; none of it does here.
 PREREQUISITES = ("serviceAccountName", "priorityClassName", "runtimeClassName")
 NOT_IN_THE_SCHEMA = (
-    "this version serves models from",
-    "a web server lists no folders",
     " models, and this is ",
     "is a GGUF file",
     "leaves nothing for decrypted weights",

@@ -67,3 +67,36 @@ def test_a_rule_on_the_spec_without_optional_old_self_would_lock_the_spec(
         kube.merge("GPTService", "gpt", namespace, {"metadata": {"labels": {"team": "x"}}})
         with pytest.raises(KubeError, match="no more than 2"):
             kube.merge("GPTService", "gpt", namespace, {"spec": {"maxTokens": 5}})
+
+
+def before_secrets_had_rules(definition: Object) -> None:
+    """As it was when any Secret could be named for any model."""
+    spec = other_crds.schema_of(definition)["properties"]["spec"]
+    spec["x-kubernetes-validations"] = [
+        rule for rule in spec["x-kubernetes-validations"] if "optionalOldSelf" not in rule
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "reference", "other"),
+    [
+        ("s3://bucket/m", "huggingFaceTokenSecretRef", "gs://bucket/m"),
+        ("org/name", "modelCredentialsSecretRef", "hf://org/other"),
+    ],
+)
+def test_a_stored_service_with_a_secret_that_opens_nothing_goes_on(
+    kube: Kube, access: object, namespace: str, model: str, reference: str, other: str
+) -> None:
+    named: dict[str, Any] = {"model": model, reference: {"name": "s"}}
+    with other_crds.served(kube, before_secrets_had_rules):
+        kube.create(service(**named), namespace)
+    with pytest.raises(KubeError, match=f"{reference} is for"):
+        kube.create(service("new", **named), namespace)
+    changes: list[dict[str, Any]] = [{"maxTokens": 5}, {"replicas": 2}, {reference: {"name": "another"}}]
+    for change in changes:
+        kube.merge("GPTService", "gpt", namespace, {"spec": change})
+    with pytest.raises(KubeError, match=f"{reference} is for"):
+        kube.merge("GPTService", "gpt", namespace, {"spec": {"model": other}})
+    kube.merge("GPTService", "gpt", namespace, {"spec": {reference: None}})
+    with pytest.raises(KubeError, match=f"{reference} is for"):
+        kube.merge("GPTService", "gpt", namespace, {"spec": {reference: {"name": "s"}}})

@@ -23,6 +23,16 @@ def scheme(request: pytest.FixtureRequest, kubectl: Kubectl) -> Iterator[str]:
     kubectl.run("delete", "gptmodel", f"smollm2-from-{request.param}", "--ignore-not-found")
 
 
+@pytest.fixture
+def entries(kube: Kube, kubectl: Kubectl) -> Iterator[None]:
+    uris = {"in-a-hub": "hf://org/name", "in-a-store": "s3://bucket/m"}
+    for name, uri in uris.items():
+        body = {"apiVersion": "ai.example.com/v1", "kind": "GPTModel", "metadata": {"name": name}, "spec": {"uri": uri}}
+        kube.apply(body)
+    yield
+    kubectl.run("delete", "gptmodel", *uris, "--ignore-not-found")
+
+
 def test_the_example_is_accepted_and_rendered(
     scheme: str, kube: Kube, kubectl: Kubectl, namespace: str, observer: Observer, operator: object
 ) -> None:
@@ -44,15 +54,15 @@ def test_the_example_is_accepted_and_rendered(
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        pytest.param({"model": "hf://org/name", "modelCredentialsSecretRef": {"name": "s"}}, "spec.modelCredentials"),
-        pytest.param({"model": "s3://bucket/m", "huggingFaceTokenSecretRef": {"name": "s"}}, "spec.huggingFace"),
-        pytest.param({"model": "https://files.example.com/folder/"}, "spec.model: "),
+        pytest.param({"modelRef": "in-a-hub", "modelCredentialsSecretRef": {"name": "s"}}, "spec.modelCredentials"),
+        pytest.param({"modelRef": "in-a-store", "huggingFaceTokenSecretRef": {"name": "s"}}, "spec.huggingFace"),
         pytest.param({"model": "pvc://models/m.gguf"}, "spec.model: "),
     ],
 )
-def test_what_cannot_fit_is_refused_before_a_pod_is_made(
-    spec: dict[str, Any], field: str, kube: Kube, namespace: str, observer: Observer, operator: object
+def test_what_only_the_catalogue_shows_is_refused_before_a_pod_is_made(
+    spec: dict[str, Any], field: str, kube: Kube, entries: object, namespace: str, observer: Observer, operator: object
 ) -> None:
+    """What is in one object, its rules refuse: tests/operator/api/manifests.yaml."""
     body = {"apiVersion": "ai.example.com/v1", "kind": "GPTService", "metadata": {"name": "misfit"}, "spec": spec}
     kube.apply(body, namespace)
     told = observer.wait(lambda o: holds(o, "Accepted", "False", "InvalidSpec"), "to be refused", "misfit")

@@ -1,21 +1,17 @@
 """Where a model comes from: what its uri comes to in the pod, and what opens it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from gptservice_runtime import contract
 
 from .api import v1
+from .api.uri import SINGLE_FILE, STORES
 from .config import Config
 from .render.resolved import Download, Source
 
 HUB = "hf://"
 _MOUNTED = ("pvc", "file")
-_STORES = ("s3", "gs", "oci", "https")
-"""Schemes of what ``modelCredentialsSecretRef`` opens."""
-_ARCHIVES = (".tar", ".tar.gz", ".tgz")
-_SINGLE_FILE = ".gguf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +41,9 @@ def decide(
     """
     uri = written.uri if "://" in written.uri else HUB + written.uri
     scheme, _, rest = uri.partition("://")
-    misfit = next(_misfits(scheme, written, spec, entry), None)
-    if misfit is not None:
+    if (misfit := _misfit(scheme, spec)) is not None:
         return misfit
-    if vllm_version == contract.VLLM_VERSION and _path_of(uri).endswith(_SINGLE_FILE):
+    if vllm_version == contract.VLLM_VERSION and _path_of(uri).endswith(SINGLE_FILE):
         return (
             f"{written.field}: {written.uri!r} is a GGUF file, which vLLM {vllm_version} does not read: convert it to "
             "safetensors (transformers: from_pretrained(..., gguf_file=...).save_pretrained(...)), or set "
@@ -64,44 +59,28 @@ def decide(
 
 
 def _download(scheme: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config) -> Download:
-    if scheme in _STORES:
+    if scheme in STORES:
         of_entry = entry.model_credentials_secret_ref if entry is not None else None
         return Download(credentials=spec.model_credentials_secret_ref or of_entry)
     token = spec.hugging_face_token_secret_ref or (entry.token_secret_ref if entry is not None else None)
     return Download(hub_endpoint=config.hub_endpoint, hub_token=token)
 
 
-def _misfits(scheme: str, written: Written, spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None) -> Iterator[str]:
-    """Yield what is wrong with the uri, and with references to Secrets that can open no model of its scheme."""
-    yield from _wrong_forms(scheme, written)
-    of_entry = written.field.removesuffix("uri")
-    if scheme in _STORES:
-        instead = f"is for hf:// models, and this is {scheme}://: use modelCredentialsSecretRef"
-        if spec.hugging_face_token_secret_ref is not None:
-            yield f"spec.huggingFaceTokenSecretRef: {instead}"
-        if entry is not None and entry.token_secret_ref is not None:
-            yield f"{of_entry}tokenSecretRef: {instead}"
-        return
+def _misfit(scheme: str, spec: v1.GPTServiceSpec) -> str | None:
+    """Return what is wrong with a Secret of the service that can open no model of this scheme.
+
+    Of a uri that is in the same object as the Secret, the object's own rules say it.
+    """
+    if scheme in STORES:
+        if spec.hugging_face_token_secret_ref is None:
+            return None
+        use = "use modelCredentialsSecretRef"
+        return f"spec.huggingFaceTokenSecretRef: is for hf:// models, and this is {scheme}://: {use}"
+    if spec.model_credentials_secret_ref is None:
+        return None
     use = "nothing opens it" if scheme in _MOUNTED else "use huggingFaceTokenSecretRef"
-    instead = f"is for {', '.join(f'{store}://' for store in _STORES)} models, and this is {scheme}://: {use}"
-    if spec.model_credentials_secret_ref is not None:
-        yield f"spec.modelCredentialsSecretRef: {instead}"
-    if entry is not None and entry.model_credentials_secret_ref is not None:
-        yield f"{of_entry}modelCredentialsSecretRef: {instead}"
-
-
-def _wrong_forms(scheme: str, written: Written) -> Iterator[str]:
-    """Yield what the schema's pattern lets pass; a cluster's schema may also be older than this operator."""
-    said, rest = f"{written.field}: {written.uri!r}", written.uri.partition("://")[2]
-    if scheme == "file" and not rest.startswith("/"):
-        yield f"{said} must be file:///absolute/path"
-    if scheme == "pvc" and not rest.partition("/")[0]:
-        yield f"{said} must be pvc://claim/path"
-    if scheme == "https" and not _path_of(written.uri).endswith((*_ARCHIVES, _SINGLE_FILE)):
-        yield f"{said} must name one {', '.join(_ARCHIVES)} or {_SINGLE_FILE} file: a web server lists no folders"
-    if scheme not in (HUB.removesuffix("://"), *_MOUNTED, *_STORES):
-        schemes = ", ".join(f"{known}://" for known in ("hf", *_STORES, *_MOUNTED))
-        yield f"{said}: this version serves models from {schemes} only"
+    stores = ", ".join(f"{store}://" for store in STORES)
+    return f"spec.modelCredentialsSecretRef: is for {stores} models, and this is {scheme}://: {use}"
 
 
 def _path_of(uri: str) -> str:

@@ -1,4 +1,4 @@
-"""Command line of the runtime image: `fetch` and `serve` for pods; for people, those of encrypted weights."""
+"""Command line of the runtime image: `fetch` and `serve` for pods; for people, `inspect` and encrypted weights."""
 
 import argparse
 import logging
@@ -17,6 +17,7 @@ from gptservice_runtime.weights import at_rest
 
 _WEIGHTS_COMMANDS = frozenset({"encrypt", "decrypt", "verify", "rewrap"})
 """Of weights/command_line.py, which alone needs a library for cryptography."""
+_INSPECT_COMMAND = "inspect"
 _LOG_FORMAT = f"{contract.COMMAND} %(levelname)s %(message)s"
 
 
@@ -37,6 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gptservice_runtime.weights import command_line
 
         return command_line.main(argv)
+    if argv and argv[0] == _INSPECT_COMMAND:
+        from gptservice_runtime import inspecting
+
+        return inspecting.main(argv)
     own, extra = _split(argv)
     try:
         options = _parser().parse_args(own)
@@ -55,8 +60,9 @@ def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    weights = f"Encrypted weights: {', '.join(sorted(_WEIGHTS_COMMANDS))}, each with --help."
-    parser = _Parser(prog=contract.COMMAND, description=__doc__, epilog=weights, allow_abbrev=False)
+    of_weights = ", ".join(sorted(_WEIGHTS_COMMANDS))
+    people = f"For people: {_INSPECT_COMMAND}; for encrypted weights {of_weights}; each with --help."
+    parser = _Parser(prog=contract.COMMAND, description=__doc__, epilog=people, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="fetch|serve")
     _add_fetch_flags(commands.add_parser(contract.FETCH_COMMAND, allow_abbrev=False, help="fetch the model"))
     _add_serve_flags(commands.add_parser(contract.SERVE_COMMAND, allow_abbrev=False, help="serve the model"))

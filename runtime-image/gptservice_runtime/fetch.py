@@ -60,10 +60,25 @@ def fetch(options: FetchOptions) -> contract.FetchResult:
     # PID 1 ignores a signal that it does not handle; and nothing needs tidying up, whenever it ends.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     started = time.monotonic()
-    open_source = _SOURCES.get(options.uri.partition("://")[0])
-    result = _fetch_mounted(options) if open_source is None else _download(options, open_source)
+    source = source_of(options)
+    result = _fetch_mounted(options) if source is None else _download(options, source)
     _log.info("%s: %d bytes, revision %s, %s", result["uri"], result["bytes"], result["revision"], result["digest"])
     return {**result, "seconds": round(time.monotonic() - started, 3)}
+
+
+def source_of(options: FetchOptions) -> "Source | None":
+    """What a model is downloaded from; None for one that is mounted. models.ModelError for what cannot be asked."""
+    if (open_source := _SOURCES.get(options.uri.partition("://")[0])) is None:
+        return None
+    _look_into_packages()
+    try:
+        return open_source(options)
+    except ImportError as error:
+        uri = options.uri.partition("?")[0]
+        raise models.ModelError(
+            contract.REASON_INVALID_IMAGE,
+            f"the image cannot fetch {uri} ({error}): build it from the operator's own Containerfile",
+        ) from error
 
 
 def _fetch_mounted(options: FetchOptions) -> contract.FetchResult:
@@ -99,16 +114,9 @@ def _look_into_packages() -> None:
         sys.path.append(packages)
 
 
-def _download(options: FetchOptions, open_source: "Callable[[FetchOptions], Source]") -> contract.FetchResult:
-    _look_into_packages()
-    try:
-        source = open_source(options)
-        from gptservice_runtime.transfer import download, retrying
-    except ImportError as error:
-        raise models.ModelError(
-            contract.REASON_INVALID_IMAGE,
-            f"the image cannot fetch {options.uri} ({error}): build it from the operator's own Containerfile",
-        ) from error
+def _download(options: FetchOptions, source: "Source") -> contract.FetchResult:
+    from gptservice_runtime.transfer import download, retrying
+
     # The pods that share a cache share its group, not their user.
     os.umask(0o002)
     # What a web server's address has behind its path may be a signature.

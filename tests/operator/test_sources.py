@@ -12,6 +12,7 @@ from tests.operator.builders import Body, gpt_model, refusal, resolved
 URI = "hf://org/name"
 STORES = ("s3://bucket/m", "gs://bucket/m", "oci://registry.example.com/m:v1", "https://example.com/m.tar")
 DIGEST = "sha256:" + "1" * 64
+OWN = ("spec: huggingFaceTokenSecretRef is for hf:// models", "spec: modelCredentialsSecretRef is for s3://")
 
 
 def template(spec: Body, *models: Body, **settings: Any) -> Body:
@@ -152,22 +153,40 @@ def test_a_store_s_model_has_the_cache_of_a_hub_s(uri: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "catalogue", "where"),
     [
-        pytest.param({"model": URI, "modelCredentialsSecretRef": {"name": "s"}}, None, "spec.model", id="a hub"),
-        pytest.param({"model": "pvc://m/x", "modelCredentialsSecretRef": {"name": "s"}}, None, "spec.model", id="pvc"),
-        pytest.param({"model": "file:///m", "modelCredentialsSecretRef": {"name": "s"}}, None, "spec.model", id="file"),
-        pytest.param({"model": STORES[0], "huggingFaceTokenSecretRef": {"name": "s"}}, None, "spec.hugg", id="s3"),
-        pytest.param({"model": STORES[2], "huggingFaceTokenSecretRef": {"name": "s"}}, None, "spec.hugg", id="oci"),
+        pytest.param({"model": URI, "modelCredentialsSecretRef": {"name": "s"}}, None, OWN[1], id="a hub"),
+        pytest.param({"model": "pvc://m/x", "modelCredentialsSecretRef": {"name": "s"}}, None, OWN[1], id="pvc"),
+        pytest.param({"model": "file:///m", "modelCredentialsSecretRef": {"name": "s"}}, None, OWN[1], id="file"),
+        pytest.param({"model": STORES[0], "huggingFaceTokenSecretRef": {"name": "s"}}, None, OWN[0], id="s3"),
+        pytest.param({"model": STORES[2], "huggingFaceTokenSecretRef": {"name": "s"}}, None, OWN[0], id="oci"),
         pytest.param(
             {"modelRef": "m"},
             {"uri": URI, "modelCredentialsSecretRef": {"name": "s"}},
-            "GPTModel m: spec.modelCredentialsSecretRef: ",
+            "spec.modelRef: GPTModel 'm' is not valid: spec: modelCredentialsSecretRef is for ",
             id="an entry of a hub",
         ),
         pytest.param(
             {"modelRef": "m"},
             {"uri": STORES[1], "tokenSecretRef": {"name": "s"}},
-            "GPTModel m: spec.tokenSecretRef: ",
+            "spec.modelRef: GPTModel 'm' is not valid: spec: tokenSecretRef is for ",
             id="an entry of a store",
+        ),
+        pytest.param(
+            {"modelRef": "m", "huggingFaceTokenSecretRef": {"name": "s"}},
+            {"uri": STORES[3]},
+            "spec.huggingFaceTokenSecretRef: is for hf:// models, and this is https://",
+            id="the service's, and an entry of a store",
+        ),
+        pytest.param(
+            {"model": "m", "modelCredentialsSecretRef": {"name": "s"}},
+            {"uri": "org/name"},
+            "spec.modelCredentialsSecretRef: is for s3://, gs://, oci://, https:// models, and this is hf://",
+            id="the service's, and an entry of a hub",
+        ),
+        pytest.param(
+            {"model": "m", "modelCredentialsSecretRef": {"name": "s"}},
+            {"uri": "pvc://m/x"},
+            "spec.modelCredentialsSecretRef: is for s3://, gs://, oci://, https:// models, and this is pvc://",
+            id="the service's, and an entry of a claim",
         ),
     ],
 )

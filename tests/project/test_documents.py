@@ -53,6 +53,7 @@ RUN_BY = {
         "docs/upgrading.md: The operator, sh 1",
     ),
     "tests/policy/test_policy.py": ("policy/README.md: Policy, sh 1",),
+    "tests/runtime/sources/test_inspecting.py": ("docs/operations.md: Where models come from, sh 1",),
     "tests/runtime/test_digest.py": ("runtime-image/README.md: `gptservice-runtime fetch` (init container), sh 1",),
 }
 TESTS_OF_THEIR_OWN = "what it starts are the tests themselves"

@@ -22,10 +22,17 @@ class Rule:
     """The same over the model, or over the field's value."""
     told: Callable[[Any], str] | None = None
     """The message with the values, which CEL cannot give: turning a number into text has no bounded cost."""
+    spares: str | None = None
+    """CEL over ``self`` and ``old``, the object as it is stored: whether it broke the rule in this way already. Without
+    it, an object that was stored before there was such a rule on its spec could not be edited any more. It may well be
+    stored: the operator says what is wrong with it."""
 
-    def schema(self) -> dict[str, str]:
+    def schema(self) -> dict[str, Any]:
         """Return the ``x-kubernetes-validations`` entry."""
-        return {"rule": self.cel, "message": self.message}
+        if self.spares is None:
+            return {"rule": self.cel, "message": self.message}
+        rule = f"{self.cel} || oldSelf.optMap(old, {self.spares}).orValue(false)"
+        return {"rule": rule, "message": self.message, "optionalOldSelf": True}
 
     def check(self, value: Any) -> Any:
         """Return the value.

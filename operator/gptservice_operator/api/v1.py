@@ -17,7 +17,7 @@ from .quantity import quantity
 from .rollout import Rollout
 from .scheduling import Scheduling
 from .status import GPTServiceStatus
-from .uri import ModelName, ModelUri
+from .uri import IN_A_STORE, STORES, ModelName, ModelUri, is_in_a_store
 from .words import Int32, Labels, Name, PodAnnotations, Quantity
 
 # Printable, no comma, and no '-' in front: it would be taken for a flag.
@@ -47,6 +47,18 @@ def _bounded(spec: Any) -> bool:
     return rollout is not None and (rollout.max_surge is not None or rollout.max_unavailable is not None)
 
 
+_STORED = ", ".join(f"{scheme}://" for scheme in STORES)
+_TOKEN_IS_FOR_A_HUB = f"is for hf:// models: use modelCredentialsSecretRef for {_STORED}"
+_CREDENTIALS_ARE_FOR_A_STORE = (
+    f"modelCredentialsSecretRef is for {_STORED} models: remove it; a hub's token has a field of its own, and what is "
+    "mounted needs nothing"
+)
+
+
+def _spares(field: str) -> str:
+    return f"has(old.{field}) && has(old.model) && old.model == self.model"
+
+
 _SPEC_RULES = (
     Rule(
         "has(self.model) != has(self.modelRef)",
@@ -70,8 +82,24 @@ _SPEC_RULES = (
         "rollout.maxSurge needs a cache that two pods can use at a time: set cache.accessModes to [ReadWriteMany]",
         lambda spec: not _one_pod_at_a_time(spec) or spec.rollout is None or spec.rollout.max_surge is None,
     ),
+    # Of a name of the catalogue, which has no '/', nothing is known here.
+    Rule(
+        f"!has(self.huggingFaceTokenSecretRef) || !has(self.model) || !self.model.{IN_A_STORE}",
+        f"huggingFaceTokenSecretRef {_TOKEN_IS_FOR_A_HUB}",
+        lambda spec: spec.hugging_face_token_secret_ref is None or not is_in_a_store(spec.model or ""),
+        spares=_spares("huggingFaceTokenSecretRef"),
+    ),
+    Rule(
+        "!has(self.modelCredentialsSecretRef) || !has(self.model) || !self.model.contains('/') || "
+        f"self.model.{IN_A_STORE}",
+        _CREDENTIALS_ARE_FOR_A_STORE,
+        lambda spec: (
+            spec.model_credentials_secret_ref is None or "/" not in (spec.model or "") or is_in_a_store(spec.model)
+        ),
+        spares=_spares("modelCredentialsSecretRef"),
+    ),
 )
-"""One that is added after a release needs optionalOldSelf: else stored objects that break it cannot be edited."""
+"""One that is added after a release needs `Rule.spares`: else stored objects that break it cannot be edited."""
 
 
 class GPTServiceSpec(ApiModel):
@@ -174,6 +202,16 @@ class GPTModelSpec(ApiModel):
             "a GPTModel cannot be changed: make a new one under another name and point modelRef to it",
             lambda _: True,
         ),
+        Rule(
+            f"!has(self.tokenSecretRef) || !self.uri.{IN_A_STORE}",
+            f"tokenSecretRef {_TOKEN_IS_FOR_A_HUB}",
+            lambda spec: spec.token_secret_ref is None or not is_in_a_store(spec.uri),
+        ),
+        Rule(
+            f"!has(self.modelCredentialsSecretRef) || self.uri.{IN_A_STORE}",
+            _CREDENTIALS_ARE_FOR_A_STORE,
+            lambda spec: spec.model_credentials_secret_ref is None or is_in_a_store(spec.uri),
+        ),
     )
 
     uri: ModelUri
@@ -185,8 +223,9 @@ class GPTModelSpec(ApiModel):
     digest: Digest | None = None
     """Digest that the model's files must have, as sha256:… ."""
     weights_size: Annotated[Quantity, *ruled(SIZE_OF_WEIGHTS)] | None = None
-    """Size of the weights' files, where it is known. A service that says nothing of memory then gets what they need,
-    and one whose memory cannot hold them is refused before there is a pod."""
+    """Size of the weights' files, where it is known; `gptservice-runtime inspect` asks the model's source. A service
+    that says nothing of memory then gets what they need, and one whose memory cannot hold them is refused before there
+    is a pod."""
     token_secret_ref: SecretKeyRef | None = None
     """Secret with the hub's token, in the namespace of the service that uses the model."""
     model_credentials_secret_ref: SecretRef | None = None

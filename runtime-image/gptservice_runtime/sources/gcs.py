@@ -61,6 +61,10 @@ class GoogleCloudStorage:
         endpoint = "" if self._endpoint == _PUBLIC else self._endpoint
         return naming.shelf(SCHEME, "/".join(filter(None, (endpoint, self._bucket, self._path))))
 
+    def pin(self, _revision: str) -> str | None:
+        """Its URIs have no place for a revision."""
+        return None
+
     async def listing(self, connection: http.Http) -> Listing:
         """The objects that serving needs, each with its generation and digest."""
         if naming.is_whole_model(self._path):

@@ -30,17 +30,14 @@ class WebServer:
     def __init__(self, uri: str, directory: Path) -> None:
         """`directory`: where the Secret is mounted; models.ModelError for what cannot be used."""
         parts = urlsplit(uri)
-        self._file = unquote(parts.path).rpartition("/")[2]
-        if parts.scheme != SCHEME or not parts.hostname or parts.username is not None:
-            raise models.ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {uri!r}: write https://host/path")
-        if not naming.is_whole_model(self._file):
-            raise models.ModelError(
-                contract.REASON_INVALID_SPEC,
-                f"cannot fetch {uri!r}: name one .tar, .tar.gz, .tgz or .gguf file: a web server lists no folders",
-            )
-        self._url = parts._replace(fragment="").geturl()
         # What is behind a question mark may be a signature.
         self.uri = parts._replace(query="", fragment="").geturl()
+        self._file = unquote(parts.path).rpartition("/")[2]
+        if parts.scheme != SCHEME or not parts.hostname or parts.username is not None:
+            raise self._refused("write https://host/path")
+        if not naming.is_whole_model(self._file):
+            raise self._refused("name one .tar, .tar.gz, .tgz or .gguf file: a web server lists no folders")
+        self._url = parts._replace(fragment="").geturl()
         given = Credentials(directory, ("token", "username", "password"), SCHEME)
         self._token = given.word("token")
         self._login = given.together("username", "password")
@@ -57,6 +54,10 @@ class WebServer:
     def shelf(self) -> str:
         """By address."""
         return naming.shelf(SCHEME, self.uri.removeprefix("https://"))
+
+    def pin(self, _revision: str) -> str | None:
+        """Its URIs have no place for a revision."""
+        return None
 
     async def listing(self, connection: http.Http) -> Listing:
         """The one file, as the head of an answer describes it."""
@@ -107,6 +108,9 @@ class WebServer:
             "modelCredentialsSecretRef"
         )
         return answers.fault(refusal, said, denied=denied, missing="check the path")
+
+    def _refused(self, what: str) -> models.ModelError:
+        return models.ModelError(contract.REASON_INVALID_SPEC, f"cannot fetch {self.uri!r}: {what}")
 
     @property
     def _headers(self) -> dict[str, str]:

@@ -88,6 +88,10 @@ class HuggingFaceHub:
         """The commit, if it is one that was asked for."""
         return self._repository.revision if self._repository.is_pinned else None
 
+    def pin(self, revision: str) -> str | None:
+        """At the commit."""
+        return str(Repository(name=self._repository.name, revision=revision))
+
     async def request(self, _http: http.Http, file: RemoteFile) -> Request:
         """The hub's own address; it redirects large files to another host, which gets no token."""
         sent = {"Authorization": f"Bearer {self._token}"} if self._token else {}

@@ -57,6 +57,10 @@ class Registry:
         """By registry and repository."""
         return naming.shelf(SCHEME, f"{self._registry}/{self._name}")
 
+    def pin(self, revision: str) -> str | None:
+        """At the digest; a tag stays, for people."""
+        return f"{self.uri.partition('@')[0]}@{revision}"
+
     async def listing(self, connection: http.Http) -> Listing:
         """The layers that are the model; the revision is the digest of what the tag names."""
         body, revision = await self._manifest(connection, self.reference)

@@ -72,6 +72,10 @@ class S3:
         """By endpoint, bucket and path."""
         return naming.shelf(SCHEME, "/".join(filter(None, (self._endpoint, self._bucket, self._path))))
 
+    def pin(self, _revision: str) -> str | None:
+        """Its URIs have no place for a revision."""
+        return None
+
     async def listing(self, connection: http.Http) -> Listing:
         """The objects that serving needs, each with its version and the digest that is known of it."""
         if naming.is_whole_model(self._path):

@@ -3,20 +3,19 @@
 Files are written by their bytes alone: no owner, no mode, no link and no device of an archive ever reaches the disk.
 """
 
-import hashlib
-import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from gptservice_runtime import contract, digest, models, selection
 from gptservice_runtime.digest import FileDigest
+from gptservice_runtime.transfer import writing
 
-_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+_PLAIN = ".tar"
+_SUFFIXES = (_PLAIN, ".tar.gz", ".tgz")
 _MOST_ENTRIES = 50_000
 """Of all archives of a model; an operating system in a model image has tens of thousands."""
 _CONFIGURATION = "config.json"
@@ -42,6 +41,11 @@ def is_archive(name: str) -> bool:
     return name.endswith(_SUFFIXES)
 
 
+def is_plain(name: str) -> bool:
+    """Whether an archive says by its name that nothing in it is compressed, so that it is larger than its content."""
+    return name.endswith(_PLAIN)
+
+
 def look_into(archives: list[Path], origin: str) -> Content:
     """What of these archives is the model, later ones over earlier ones; models.ModelError where there is none."""
     found: dict[str, tuple[Path, tarfile.TarInfo]] = {}
@@ -59,19 +63,29 @@ def look_into(archives: list[Path], origin: str) -> Content:
     return _chosen({name: entry for name, entry in found.items() if not entry[1].isdir()}, origin)
 
 
-def unpack(content: Content, folder: Path) -> list[FileDigest]:
-    """Write the files into a folder, each renamed into place when it is whole."""
+def unpack(content: Content, folder: Path, unsure: Iterable[Path] = ()) -> list[FileDigest]:
+    """Write the files into a folder, each renamed into place when it is whole.
+
+    Args:
+        content: of the archives.
+        folder: the model's.
+        unsure: archives of which nothing tells later whether they are whole: they are brought to the disk meanwhile.
+    """
     written: dict[str, FileDigest] = {}
     by_archive: dict[Path, dict[str, str]] = {}
     for path, (archive, name) in content.places.items():
         by_archive.setdefault(archive, {})[name] = path
-    for archive, wanted in by_archive.items():
-        with _opened(archive, content.origin) as tar:
-            for member in tar:
-                name = _inside(member.name, content.origin)
-                if name in wanted and member.isreg() and (source := tar.extractfile(member)) is not None:
-                    path = wanted[name]
-                    written[path] = FileDigest(path=path, size=member.size, sha256=_write(source, folder / path))
+    with writing.Writer() as writer:
+        for archive in unsure:
+            writer.sync(archive)
+        for archive, wanted in by_archive.items():
+            with _opened(archive, content.origin) as tar:
+                for member in tar:
+                    name = _inside(member.name, content.origin)
+                    if name in wanted and member.isreg() and (source := tar.extractfile(member)) is not None:
+                        path = wanted[name]
+                        sha256 = writer.write(source, folder / path)
+                        written[path] = FileDigest(path=path, size=member.size, sha256=sha256)
     return list(written.values())
 
 
@@ -138,16 +152,3 @@ def _is_compressed(archive: Path) -> bool:
 
 def _refused(origin: str, what: str) -> models.ModelError:
     return models.ModelError(contract.REASON_MODEL_LOAD_FAILED, f"{origin}: {what}: pack the model again")
-
-
-def _write(source: IO[bytes], path: Path) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}")
-    hasher = hashlib.sha256()
-    with fresh.open("wb", buffering=0) as target:
-        while piece := source.read(digest.CHUNK):
-            hasher.update(piece)
-            target.write(piece)
-        os.fsync(target.fileno())
-    fresh.replace(path)
-    return hasher.hexdigest()

@@ -88,10 +88,11 @@ def _md5() -> "_Md5":
 class Hashes:
     """The sha256 of what came so far, and the digest that the source announced, if it is another."""
 
-    def __init__(self, size: int, announced: Digest | None) -> None:
-        """Begin a file of `size` bytes."""
+    def __init__(self, size: int, announced: Digest | None, *, of_model: bool = True) -> None:
+        """Begin a file of `size` bytes; `of_model`: whether it is one of those that the model's digest is of."""
         self._announced = announced
-        self._sha256 = hashlib.sha256()
+        told = announced is not None and announced.algorithm == "sha256"
+        self._sha256 = hashlib.sha256() if of_model or told else None
         self._other: Checksum | None = None
         if announced is not None and announced.algorithm != "sha256":
             begin: dict[Algorithm, Callable[[], Checksum]] = {
@@ -104,14 +105,19 @@ class Hashes:
 
     def update(self, piece: bytes, /) -> None:
         """Take the next bytes."""
-        self._sha256.update(piece)
-        if self._other is not None:
-            self._other.update(piece)
+        for checksum in (self._sha256, self._other):
+            if checksum is not None:
+                checksum.update(piece)
+
+    @property
+    def are_needed(self) -> bool:
+        """Whether anything is made of the bytes at all."""
+        return self._sha256 is not None or self._other is not None
 
     @property
     def sha256(self) -> str:
-        """Of what came so far."""
-        return self._sha256.hexdigest()
+        """Of what came so far; empty where nobody asks for it."""
+        return self._sha256.hexdigest() if self._sha256 is not None else ""
 
     def are_right(self) -> bool:
         """Whether it is the file that the source announced; without a digest, its size has to do."""

@@ -22,11 +22,14 @@ _WORTH_IT = 16 << 20
 
 
 def is_right(path: Path, file: RemoteFile) -> str | None:
-    """The sha256 of a file on disk, read whole; None if it is not the one that the source announced."""
+    """The sha256 of a file on disk, read whole; None if it is not the one that the source announced.
+
+    Of an archive it is empty, where the source announced no sha256.
+    """
     if not path.is_file() or path.stat().st_size != file.size:
         return None
-    hashes = Hashes(file.size, file.digest)
-    digest.update(hashes, path)
+    hashes = _begun(file)
+    _read(path, hashes)
     return hashes.sha256 if hashes.are_right() else None
 
 
@@ -50,9 +53,9 @@ class Transfer:
 
     async def _try(self, file: RemoteFile, part: Path) -> str:
         # What a try before this one wrote, or a process before this one, is read again: nothing else vouches for it.
-        hashes, have = Hashes(file.size, file.digest), size_of(part)
+        hashes, have = _begun(file), size_of(part)
         if have:
-            await asyncio.to_thread(digest.update, hashes, part)
+            await asyncio.to_thread(_read, part, hashes)
         if have < file.size:
             await self._receive(file, part, hashes)
         if size_of(part) < file.size:
@@ -85,7 +88,9 @@ class Transfer:
                 self.progress.arrived(len(piece))
                 if (have := have + len(piece)) > file.size:
                     return
-            await asyncio.to_thread(os.fsync, sink.fileno())
+            # An archive is removed as soon as it is unpacked; until then it is looked at as one that was just found.
+            if not file.is_archive:
+                await asyncio.to_thread(os.fsync, sink.fileno())
 
     async def _accept(self, response: aiohttp.ClientResponse, file: RemoteFile, part: Path) -> None:
         have = size_of(part)
@@ -115,6 +120,16 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _begun(file: RemoteFile) -> Hashes:
+    """Of an archive nothing is kept, so that what the source announced is all that is asked of it."""
+    return Hashes(file.size, file.digest, of_model=not file.is_archive)
+
+
+def _read(path: Path, hashes: Hashes) -> None:
+    if hashes.are_needed:
+        digest.update(hashes, path)
 
 
 def _take(file: int, hashes: Hashes, piece: bytes) -> None:

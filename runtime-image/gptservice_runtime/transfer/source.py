@@ -92,6 +92,10 @@ class Source(Protocol):
         """With what its certificate is checked; None for the authorities that the system trusts."""
         ...
 
+    def pin(self, revision: str, /) -> str | None:
+        """The URI that means this revision and never another; None where no URI of this kind can name one."""
+        ...
+
     async def listing(self, connection: "Http", /) -> Listing:
         """Ask what there is; models.ModelError or retrying.PassingError."""
         ...

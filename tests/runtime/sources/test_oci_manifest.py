@@ -28,14 +28,24 @@ def layer(media_type: str = "application/octet-stream", **more: Any) -> dict[str
         ),
         pytest.param(
             layer("application/vnd.oci.image.layer.v1.tar+gzip", annotations={TITLE: "m", UNPACK: "true"}),
-            "layer-00000.tar", True, id="a folder of ORAS",
+            "layer-00000.tar.gz", True, id="a folder of ORAS",
+        ),
+        pytest.param(
+            layer("application/vnd.oci.image.layer.v1.tar", annotations={TITLE: "m", UNPACK: "true"}),
+            "layer-00000.tar", True, id="a folder of ORAS that is not compressed",
+        ),
+        pytest.param(
+            layer("application/x.other", annotations={TITLE: "m", UNPACK: "true"}),
+            "layer-00000.tar.gz", True, id="a folder that does not say whether it is",
         ),
         pytest.param(
             layer("application/vnd.cncf.model.weight.v1.raw", annotations={FILE_PATH: "a/w.safetensors"}),
             "a/w.safetensors", False, id="CNCF's model format",
         ),
         pytest.param(layer("application/vnd.cncf.model.weight.v1.tar"), "layer-00000.tar", True, id="and its tars"),
-        pytest.param(layer("application/vnd.docker.image.rootfs.diff.tar.gzip"), "layer-00000.tar", True, id="image"),
+        pytest.param(
+            layer("application/vnd.docker.image.rootfs.diff.tar.gzip"), "layer-00000.tar.gz", True, id="image"
+        ),
         pytest.param(layer("application/vnd.docker.ai.gguf.v3"), "model.gguf", False, id="Docker's models"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -61,6 +62,20 @@ def test_a_name_that_comes_twice_is_its_last(tmp_path: Path) -> None:
         again.size = 5
         tar.addfile(again, io.BytesIO(b"[1,2]"))
     assert unpacked(tmp_path, buffer.getvalue())["config.json"] == b"[1,2]"
+
+
+def test_an_archive_that_nothing_vouches_for_is_brought_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    paths = written(tmp_path, packed(MODEL))
+    content = archives.look_into(paths, "https://host/m.tar")
+    for unsure in ([], paths):
+        synced.clear()
+        files = archives.unpack(content, tmp_path / "out", unsure)
+        assert [name for name in synced if name.endswith(".tar")] == [str(path) for path in unsure]
+        assert len(synced) == len(files) + len(unsure)
 
 
 def test_a_single_gguf_file_is_a_model(tmp_path: Path) -> None:

@@ -47,3 +47,13 @@ def test_parts_that_end_with_the_file_are_no_part_more() -> None:
     hashes = Hashes(len(content), Digest(algorithm="md5-of-parts", value=value, part_size=PART))
     hashes.update(content)
     assert hashes.are_right()
+
+
+@pytest.mark.parametrize("announced", [None, *DIGESTS], ids=lambda one: one.algorithm if one else "none")
+@pytest.mark.parametrize("is_right", [True, False])
+def test_of_an_archive_only_what_was_announced_is_computed(announced: Digest | None, is_right: bool) -> None:
+    hashes = Hashes(len(CONTENT), announced, of_model=False)
+    hashes.update(CONTENT if is_right else CONTENT[:-1] + b"x")
+    assert hashes.are_needed == (announced is not None)
+    assert hashes.are_right() == (is_right or announced is None)
+    assert bool(hashes.sha256) == (announced is not None and announced.algorithm == "sha256")

@@ -2,8 +2,8 @@
 
 Server, client and disk are this machine's, so that figures are of the code and not of a network. A fetch includes the
 libraries' import, the digests of all that comes, and fsync. Of the two clients one is a bare GET into a file, as curl
-does it; the other checks as much as a fetch does, one pass and one thread: what the server's own client would need to
-vouch for the same bytes.
+does it; the other does as much as a fetch does, one pass and one thread: what the server's own client would need to
+vouch for the same bytes, and `tar` after it to unpack what is an archive.
 """
 
 import hashlib
@@ -43,6 +43,7 @@ class Subject:
     """Where a plain client finds all weights of it."""
     digests: tuple[str, ...] = ("sha256",)
     """What a fetch computes of every byte."""
+    is_archive: bool = False
 
 
 def make_model(folder: Path) -> Path:
@@ -72,6 +73,23 @@ def plain_get(urls: Sequence[str], target: Path, digests: Sequence[str] = ()) ->
             os.fsync(out.fileno())
 
 
+def checked_get(subject: Subject, target: Path) -> None:
+    """What leaves the same as a fetch does, with the same digests of it known."""
+    if not subject.is_archive:
+        plain_get(subject.urls, target, subject.digests)
+        return
+    plain_get(subject.urls, target)
+    folder = target.with_name(f"{target.name}.unpacked")
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["tar", "-xf", target, "-C", folder], check=True)
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            for name in subject.digests:
+                hashlib.file_digest(file, name)
+            os.fsync(file.fileno())
+    target.unlink()
+
+
 def subjects(folder: Path, model: Path, stack: ExitStack) -> dict[str, Subject]:
     """All servers, running, with the model in each."""
     names = [f"model-{number}.safetensors" for number in range(SHARDS)]
@@ -96,7 +114,7 @@ def subjects(folder: Path, model: Path, stack: ExitStack) -> dict[str, Subject]:
         "s3": Subject(f"s3://{s3.BUCKET}/{PLACE}", store.credentials(store.url), signed, ("sha256", "md5")),
         "gs": Subject(f"gs://{gcs.BUCKET}/{PLACE}", {"STORAGE_EMULATOR_HOST": google.url}, media, ("sha256", "md5")),
         "oci": Subject(f"oci://{host}/{PLACE}:v1", {}, blobs),
-        "https (tar)": Subject(f"{files}/model.tar", {"ca.crt": ca}, [f"{files}/model.tar"]),
+        "https (tar)": Subject(f"{files}/model.tar", {"ca.crt": ca}, [f"{files}/model.tar"], is_archive=True),
     }
 
 
@@ -148,7 +166,7 @@ def one_round(subject: Subject, folder: Path, target: Path) -> tuple[float, floa
     """Seconds of a fetch, of a bare GET and of one that checks, in turn; and the fetch's bytes of memory."""
     seconds, memory = fetch(subject, folder / "pod")
     plain = timed(lambda: plain_get(subject.urls, target))
-    checked = timed(lambda: plain_get(subject.urls, target, subject.digests))
+    checked = timed(lambda: checked_get(subject, target))
     return seconds, plain, checked, memory
 
 

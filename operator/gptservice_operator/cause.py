@@ -41,3 +41,8 @@ class Cause:
             exit_code: of the container that ended, if one did.
         """
         return cls(reason, reason.message(wording.bounded(wording.settled(what), _MAX_MESSAGE)), pod, exit_code)
+
+    @property
+    def lasting(self) -> str:
+        """The message without a remedy that needs the pod."""
+        return self.message.removesuffix(f". {self.reason.remedy}") if self.reason.in_the_pod else self.message

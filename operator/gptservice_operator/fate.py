@@ -94,7 +94,7 @@ def _remembered(case: Case, now: datetime.datetime) -> Marks:
 
 
 def _failed(case: Case, marks: Marks, failure: Cause, now: datetime.datetime) -> Marks:
-    cause = wording.without(f"{failure.reason.name}: {failure.message}", wording.env_values(case.service))
+    cause = wording.without(f"{failure.reason.name}: {failure.lasting}", wording.env_values(case.service))
     return dataclasses.replace(
         marks,
         failed=wording.bounded(cause, MAX_CAUSE),

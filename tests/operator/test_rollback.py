@@ -111,6 +111,7 @@ class TestRollback:
         for kind in ("Degraded", "Ready"):
             assert found[kind]["reason"] == "RolledBack"
             assert "these weights are broken" in found[kind]["message"]
+            assert "kubectl logs" not in found[kind]["message"], "that pod is gone"
         status = world.body("GPTService")["status"]
         assert status["phase"] == "Degraded"
         assert status["stableRevision"] == names.controller_revision("chat", old)

@@ -20,6 +20,8 @@ class Reason:
     remedy: str = ""
     failing: bool = False
     """Whether it means a fault that waiting will not mend."""
+    in_the_pod: bool = False
+    """Whether the remedy is to look at the pod, which is gone once another revision runs instead."""
 
     def message(self, what: str) -> str:
         """Return ``what`` followed by the remedy."""
@@ -111,10 +113,13 @@ AUTOSCALING_INACTIVE = Reason(
 ENGINE_UNRESPONSIVE = Reason(
     "EngineUnresponsive",
     "Read `kubectl logs` of the pod; it serves again by itself once its engine answers, else delete the pod",
-    True,
+    failing=True,
+    in_the_pod=True,
 )
 DRAIN_TIMEOUT = Reason("DrainTimeout", "Raise spec.drainTimeoutSeconds if requests were cut")
-MODEL_LOAD_FAILED = Reason("ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", True)
+MODEL_LOAD_FAILED = Reason(
+    "ModelLoadFailed", "Read the engine's last lines: `kubectl logs` of the pod", failing=True, in_the_pod=True
+)
 INVALID_ENGINE_ARGUMENT = Reason(
     "InvalidEngineArgument", "Correct spec.engine.args, or make a new GPTModel if the argument is one of its", True
 )
@@ -126,8 +131,13 @@ GPU_UNHEALTHY = Reason(
     "GPUs once another serves or it does not itself, one pod in ten minutes",
     True,
 )
-CRASH_LOOP = Reason("CrashLoop", "Read the last lines of the crashed container: `kubectl logs --previous`", True)
-POD_FAILED = Reason("PodFailed", "Read `kubectl describe pod` of the pod that is named", True)
+CRASH_LOOP = Reason(
+    "CrashLoop",
+    "Read the last lines of the crashed container: `kubectl logs --previous`",
+    failing=True,
+    in_the_pod=True,
+)
+POD_FAILED = Reason("PodFailed", "Read `kubectl describe pod` of the pod that is named", failing=True, in_the_pod=True)
 POD_EVICTED = Reason(
     "PodEvicted",
     "Raise what the kubelet names in spec.resources (or spec.cache.size), or free the node of others",

@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
 WARN_AFTER_SECONDS = 10.0
+AT_A_TIME = 2
+"""Kinds that are being read: a page is in memory whole, and several times its size while it is parsed."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,7 @@ class Listing:
     changed: Callable[[kinds.Kind, Entry], None]
     """Called for each entry that a list brought or took away."""
     scope: Scope = field(default_factory=Scope)
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
     _wanted: dict[kinds.Kind, asyncio.Event] = field(
         default_factory=lambda: {kind: asyncio.Event() for kind in kinds.WATCHED}
     )
@@ -69,7 +72,8 @@ class Listing:
     async def _read_until_done(self, kind: kinds.Kind) -> None:
         while True:
             try:
-                await self._read(kind)
+                async with self._turns:
+                    await self._read(kind)
                 return
             except errors.OperatorError as error:
                 logger.warning("listing %s: %s; trying again in %g s", kind.name, error, RETRY_SECONDS)

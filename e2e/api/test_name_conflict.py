@@ -82,7 +82,7 @@ def test_does_not_disturb_another_service(
     kube.apply(service(), namespace)
     kube.apply(service("other", replicas=2), namespace)
     observer.wait_ready("other")
-    assert condition(observer.gpt(), "Accepted").get("reason") == "NameConflict"
+    observer.wait(lambda o: holds(o, "Accepted", "False", "NameConflict"), "to be refused")
     # The children whose names are free are made all the same.
     assert observer.child("Service")["spec"]["selector"]["gptservice-name"] == "gpt"
 

@@ -73,6 +73,10 @@ def source_of(options: FetchOptions) -> "Source | None":
     _look_into_packages()
     try:
         return open_source(options)
+    except ValueError as error:
+        # Of its host or its port, which the words of Python's libraries would tell with all of the address.
+        uri = options.uri.partition("?")[0]
+        raise models.ModelError(contract.REASON_INVALID_SPEC, f"{uri}: there is no such address: mend it") from error
     except ImportError as error:
         uri = options.uri.partition("?")[0]
         raise models.ModelError(

@@ -77,6 +77,10 @@ def _inspect(options: argparse.Namespace) -> Found:
             pause=options.pause,
         ),
     )
+    bare, question, _ = asked.uri.partition("?")
+    if question and not bare.startswith("https://"):
+        said = f"{bare}: only an https:// address has something behind a '?', which may be a signature: leave it out"
+        raise models.ModelError(contract.REASON_INVALID_SPEC, said)
     if (source := fetch.source_of(asked)) is None:
         return _mounted(asked)
     patience = retrying.Patience(tries=_TRIES, pause=options.pause, stall=options.stall)

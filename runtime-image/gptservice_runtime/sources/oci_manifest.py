@@ -86,7 +86,7 @@ def _layer(described: object, number: int, uri: str) -> Layer | None:
     if packed and "zstd" in kind:
         raise _refused(uri, f"layer {number} is compressed with zstd: push it plain or with gzip")
     if packed and (name is None or not name.endswith(tuple(_FILES)) or annotations.get(_UNPACK)):
-        path = f"layer-{number:05}.tar{'' if _is_plain(kind) else '.gz'}"
+        path = f"layer-{number:05}.tar{'' if _is_plain(kind, name) else '.gz'}"
         return Layer(path=path, digest=entry["digest"], size=size, is_archive=True)
     if name is None:
         name = "model.gguf" if "gguf" in kind else None
@@ -107,9 +107,12 @@ def _is_tar(kind: str) -> bool:
     return re.search(r"[.+/]tar\b|rootfs\.diff\.tar", kind) is not None
 
 
-def _is_plain(kind: str) -> bool:
-    """Whether a layer says that it is a tar and not compressed; what it is, its first bytes tell."""
-    return _is_tar(kind) and kind.endswith("tar")
+def _is_plain(kind: str, name: str | None) -> bool:
+    """Whether a layer says that it is a tar and not compressed; what it is, its first bytes tell.
+
+    Its name counts, too: ORAS's default media type is that of a plain tar, whatever is pushed.
+    """
+    return _is_tar(kind) and kind.endswith("tar") and not (name or "").endswith((".gz", ".tgz"))
 
 
 def _architecture(entry: Mapping[str, Any]) -> str | None:

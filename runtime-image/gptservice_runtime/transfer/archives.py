@@ -5,7 +5,7 @@ Files are written by their bytes alone: no owner, no mode, no link and no device
 
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -63,21 +63,13 @@ def look_into(archives: list[Path], origin: str) -> Content:
     return _chosen({name: entry for name, entry in found.items() if not entry[1].isdir()}, origin)
 
 
-def unpack(content: Content, folder: Path, unsure: Iterable[Path] = ()) -> list[FileDigest]:
-    """Write the files into a folder, each renamed into place when it is whole.
-
-    Args:
-        content: of the archives.
-        folder: the model's.
-        unsure: archives of which nothing tells later whether they are whole: they are brought to the disk meanwhile.
-    """
+def unpack(content: Content, folder: Path, scratch: Path) -> list[FileDigest]:
+    """Write the files into a folder, each moved there from `scratch` when it is whole."""
     written: dict[str, FileDigest] = {}
     by_archive: dict[Path, dict[str, str]] = {}
     for path, (archive, name) in content.places.items():
         by_archive.setdefault(archive, {})[name] = path
-    with writing.Writer() as writer:
-        for archive in unsure:
-            writer.sync(archive)
+    with writing.Writer(scratch) as writer:
         for archive, wanted in by_archive.items():
             with _opened(archive, content.origin) as tar:
                 for member in tar:

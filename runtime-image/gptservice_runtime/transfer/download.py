@@ -180,9 +180,7 @@ class Downloader:
         self._admit(content.sizes.items())
         still = sum(content.sizes.values())
         space.demand(self._place.cache_root, still, self._place.limit)
-        # Of these, size alone says later that they are whole: after a power cut it may be wrong.
-        unsure = [snapshot.parts / one.path for one in listing.files if one.is_archive and one.digest is None]
-        return [*loose, *archives.unpack(content, snapshot.folder, unsure)]
+        return [*loose, *archives.unpack(content, snapshot.folder, snapshot.parts)]
 
     def _unwritable(self, error: OSError) -> models.ModelError:
         if error.errno in _NO_ROOM:

@@ -48,6 +48,9 @@ class Transfer:
             folder.mkdir(parents=True, exist_ok=True)
         self.progress.present += size_of(part)
         sha256 = await retrying.retrying(lambda: self._try(file, part), self.patience, self.progress.retried)
+        # An archive is removed as soon as it is unpacked. Until then its digest tells whether a power cut has torn it.
+        if not file.is_archive or file.digest is None:
+            await asyncio.to_thread(_sync, part)
         os.replace(part, final)
         return sha256
 
@@ -88,9 +91,6 @@ class Transfer:
                 self.progress.arrived(len(piece))
                 if (have := have + len(piece)) > file.size:
                     return
-            # An archive is removed as soon as it is unpacked; until then it is looked at as one that was just found.
-            if not file.is_archive:
-                await asyncio.to_thread(os.fsync, sink.fileno())
 
     async def _accept(self, response: aiohttp.ClientResponse, file: RemoteFile, part: Path) -> None:
         have = size_of(part)
@@ -130,6 +130,11 @@ def _begun(file: RemoteFile) -> Hashes:
 def _read(path: Path, hashes: Hashes) -> None:
     if hashes.are_needed:
         digest.update(hashes, path)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _take(file: int, hashes: Hashes, piece: bytes) -> None:

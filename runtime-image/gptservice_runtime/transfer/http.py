@@ -41,14 +41,14 @@ class Http:
         part = {"Range": f"bytes={begin}-"} if begin else {}
         headers = {**request.headers, "Accept-Encoding": "identity", **part}
         with _faults_of_the_way(what, self.stall):
-            async with self.session.get(yarl.URL(request.url, encoded=True), headers=headers) as response:
+            async with self.session.get(_url(request, what), headers=headers) as response:
                 _refuse_plain(response, what)
                 yield response
 
     async def read(self, request: Request, what: str, method: str = "GET") -> Answer:
         """A small answer; retrying.PassingError for whatever goes wrong on the way."""
         with _faults_of_the_way(what, self.stall):
-            url = yarl.URL(request.url, encoded=True)
+            url = _url(request, what)
             async with self.session.request(method, url, headers=request.headers) as response:
                 _refuse_plain(response, what)
                 body = await _at_most(response, LONGEST_ANSWER)
@@ -79,6 +79,23 @@ async def connected(source: Source, stall: float) -> AsyncIterator[Http]:
         yield Http(session, stall)
 
 
+def _url(request: Request, what: str) -> yarl.URL:
+    try:
+        url = yarl.URL(request.url, encoded=True)
+        # Both are looked at when they are asked for.
+        _ = url.raw_host, url.explicit_port
+    except ValueError as error:
+        raise _no_address(what) from error
+    return url
+
+
+def _no_address(what: str) -> models.ModelError:
+    """Without the words of the library, which may repeat a signature."""
+    return models.ModelError(
+        contract.REASON_INVALID_SPEC, f"{what}: there is no such address: look at its host and its port"
+    )
+
+
 @contextmanager
 def _faults_of_the_way(what: str, stall: float) -> Iterator[None]:
     try:
@@ -89,6 +106,8 @@ def _faults_of_the_way(what: str, stall: float) -> Iterator[None]:
     except TimeoutError as error:
         said = f"{what}: no byte came for {stall:g} s"
         raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_STALLED, said) from error
+    except (aiohttp.InvalidURL, UnicodeError) as error:
+        raise _no_address(what) from error
     except aiohttp.ClientError as error:
         # Its text may hold the address of a redirect, which is signed; the type says what happened.
         said = f"{what}: the connection failed ({type(error).__name__})"

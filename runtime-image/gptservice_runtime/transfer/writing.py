@@ -21,7 +21,9 @@ _FILES_AHEAD = 16
 class Writer:
     """Writes files one after another. At the end of its context all of them are on the disk and in their places."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Path) -> None:
+        """`scratch`: folder on the same file system for what is not whole yet; whoever is killed leaves it there."""
+        self._scratch = scratch
         self._hashing, self._syncing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._numbers = itertools.count()
         self._unfinished: deque[Future[None]] = deque()
@@ -44,9 +46,10 @@ class Writer:
 
         OSError, perhaps one of the files before it.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for each in (self._scratch, path.parent):
+            each.mkdir(parents=True, exist_ok=True)
         # A name that comes again must not write into the one before, which may wait for the disk.
-        fresh = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}.{next(self._numbers)}")
+        fresh = self._scratch / f"{os.uname().nodename}.{os.getpid()}.{next(self._numbers)}"
         hasher, unhashed = hashlib.sha256(), deque[Future[None]]()
         with fresh.open("wb", buffering=0) as target:
             while piece := source.read(digest.CHUNK):
@@ -60,10 +63,6 @@ class Writer:
             one.result()
         return hasher.hexdigest()
 
-    def sync(self, path: Path) -> None:
-        """Have a file that is there on the disk."""
-        self._later(lambda: _sync(os.open(path, os.O_RDONLY)))
-
     def _later(self, act: Callable[[], None]) -> None:
         if len(self._unfinished) >= _FILES_AHEAD:
             self._unfinished.popleft().result()
@@ -71,15 +70,11 @@ class Writer:
 
 
 def _finish(file: int, fresh: Path, path: Path) -> None:
-    _sync(file)
-    fresh.replace(path)
-
-
-def _sync(file: int) -> None:
     try:
         os.fsync(file)
     finally:
         os.close(file)
+    fresh.replace(path)
 
 
 def _write(target: IO[bytes], piece: bytes) -> None:

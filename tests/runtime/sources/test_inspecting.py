@@ -237,3 +237,23 @@ async def test_a_wrong_flag_is_refused(tmp_path: Path, flag: str) -> None:
     said = await inspect(tmp_path, "hf://org/name", flag, "5")
     assert said.code == contract.EXIT_USAGE
     assert flag in said.err
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://[x/m.tar?sig=SIGNED",
+        "https://host:99999/m.tar?sig=SIGNED",
+        "https://..../m.tar?sig=SIGNED",
+        "oci://r:99999/a",
+        "http://host/m.tar?sig=SIGNED",
+        "hf://org/name?token=SIGNED",
+        "s3://bucket/path?sig=SIGNED",
+    ],
+)
+async def test_what_is_no_address_is_a_reason_that_repeats_no_signature(tmp_path: Path, uri: str) -> None:
+    said = await inspect(tmp_path, uri)
+    assert said.code == contract.EXIT_FAILURE
+    assert "Traceback" not in said.err
+    assert said.err.startswith("gptservice-runtime inspect: InvalidSpec: ")
+    assert "SIGNED" not in said.err + said.out

@@ -35,6 +35,10 @@ def layer(media_type: str = "application/octet-stream", **more: Any) -> dict[str
             "layer-00000.tar", True, id="a folder of ORAS that is not compressed",
         ),
         pytest.param(
+            layer("application/vnd.oci.image.layer.v1.tar", annotations={TITLE: "model.tar.gz"}),
+            "layer-00000.tar.gz", True, id="ORAS's default media type of what is compressed",
+        ),
+        pytest.param(
             layer("application/x.other", annotations={TITLE: "m", UNPACK: "true"}),
             "layer-00000.tar.gz", True, id="a folder that does not say whether it is",
         ),

@@ -1,13 +1,16 @@
 """What vouches for a file that is found on the disk."""
 
 import hashlib
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gptservice_runtime import digest
-from gptservice_runtime.transfer import file
+from gptservice_runtime.transfer import file, retrying
 from gptservice_runtime.transfer.digests import Digest
+from gptservice_runtime.transfer.progress import Progress
 from gptservice_runtime.transfer.source import RemoteFile
 
 CONTENT = b"weights"
@@ -50,3 +53,24 @@ def test_an_archive_is_not_read_for_nothing(tmp_path: Path, monkeypatch: pytest.
     for announced, expected in ((None, []), (MD5, [tmp_path / "m"])):
         found(tmp_path, CONTENT, announced, is_archive=True)
         assert read == expected
+
+
+@pytest.mark.parametrize(
+    ("announced", "is_archive", "synced"),
+    [(SHA256, False, True), (None, False, True), (SHA256, True, False), (None, True, True)],
+)
+async def test_what_no_digest_vouches_for_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, announced: Digest | None, is_archive: bool, synced: bool
+) -> None:
+    calls: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda _file: calls.append("fsync"))
+    monkeypatch.setattr(os, "replace", lambda *paths: (calls.append("named"), replace(*paths)))
+    (tmp_path / "m.part").write_bytes(CONTENT)
+    none: Any = None
+    progress = Progress("https://host/m")
+    transfer = file.Transfer(
+        http=none, source=none, patience=retrying.Patience(tries=1, pause=0, stall=1), progress=progress
+    )
+    await transfer.obtain(remote(announced, is_archive=is_archive), tmp_path / "m.part", tmp_path / "m")
+    assert calls == (["fsync", "named"] if synced else ["named"])

@@ -38,7 +38,7 @@ def failing(code: int) -> Callable[[int], None]:
 @pytest.mark.parametrize("size", [0, 1, digest.CHUNK, 9 * digest.CHUNK + 1])
 def test_what_is_written_is_what_was_read(tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
-    with Writer() as writer:
+    with Writer(tmp_path / "parts") as writer:
         sha256 = writer.write(io.BytesIO(content), tmp_path / "a" / "b" / "w.safetensors")
     assert (tmp_path / "a" / "b" / "w.safetensors").read_bytes() == content
     assert sha256 == hashlib.sha256(content).hexdigest()
@@ -46,7 +46,7 @@ def test_what_is_written_is_what_was_read(tmp_path: Path, size: int) -> None:
 
 
 def test_a_file_gets_its_name_when_it_is_on_the_disk(tmp_path: Path, disk: threading.Event) -> None:
-    with Writer() as writer:
+    with Writer(tmp_path / "parts") as writer:
         for name in "ab":
             writer.write(io.BytesIO(name.encode()), tmp_path / name)
         assert not (tmp_path / "a").exists(), "reading goes on meanwhile"
@@ -55,17 +55,17 @@ def test_a_file_gets_its_name_when_it_is_on_the_disk(tmp_path: Path, disk: threa
 
 
 def test_of_a_name_that_comes_twice_the_last_counts(tmp_path: Path, disk: threading.Event) -> None:
-    with Writer() as writer:
+    with Writer(tmp_path / "parts") as writer:
         first, last = (writer.write(io.BytesIO(content), tmp_path / "a") for content in (b"first one", b"last"))
         disk.set()
     assert (tmp_path / "a").read_bytes() == b"last"
     assert [first, last] == [hashlib.sha256(content).hexdigest() for content in (b"first one", b"last")]
-    assert os.listdir(tmp_path) == ["a"]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a"]
 
 
 def test_a_disk_that_is_full_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC))
-    with pytest.raises(OSError, match="No space left"), Writer() as writer:
+    with pytest.raises(OSError, match="No space left"), Writer(tmp_path / "parts") as writer:
         writer.write(io.BytesIO(b"x"), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
@@ -76,7 +76,7 @@ def test_it_does_not_run_far_ahead_of_a_disk(tmp_path: Path, monkeypatch: pytest
     begun: list[int] = []
 
     def write_many() -> None:
-        with Writer() as writer:
+        with Writer(tmp_path / "parts") as writer:
             for number in range(1000):
                 begun.append(number)
                 writer.write(io.BytesIO(b"x"), tmp_path / str(number))
@@ -94,7 +94,7 @@ def test_a_stream_that_breaks_leaves_no_file_of_that_name(tmp_path: Path) -> Non
             return piece
 
     def write_both() -> None:
-        with Writer() as writer:
+        with Writer(tmp_path / "parts") as writer:
             writer.write(io.BytesIO(b"whole"), tmp_path / "a")
             writer.write(Broken(b"x" * 5), tmp_path / "b")
 
@@ -104,11 +104,10 @@ def test_a_stream_that_breaks_leaves_no_file_of_that_name(tmp_path: Path) -> Non
     assert not (tmp_path / "b").exists()
 
 
-def test_what_is_there_is_brought_to_the_disk_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "m.tar").write_bytes(b"archive")
-    synced: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
-    with Writer() as writer:
-        writer.sync(tmp_path / "m.tar")
-        writer.write(io.BytesIO(b"x"), tmp_path / "a")
-    assert [Path(name).name.partition(".")[0] for name in synced] == ["m", "a"]
+def test_a_file_that_is_not_whole_is_where_the_next_run_clears_up(tmp_path: Path, disk: threading.Event) -> None:
+    with Writer(tmp_path / "parts") as writer:
+        writer.write(io.BytesIO(b"x"), tmp_path / "model" / "a")
+        assert list((tmp_path / "model").iterdir()) == []
+        assert len(list((tmp_path / "parts").iterdir())) == 1
+        disk.set()
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["a"]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from . import errors, wording
 from .api import conditions
 from .cause import Cause
-from .writes import ChildDeletingError, ChildRejectedError, ExistsError, NameTakenError, StaleChildError
+from .writes import ChildDeletingError, ChildRejectedError, NameTakenError, StaleChildError
 
 MAX_API_MESSAGE = 1024
 """What of the API server's words goes into a condition, in characters."""
@@ -13,7 +13,7 @@ MAX_API_MESSAGE = 1024
 
 def cause_of(failures: Sequence[errors.OperatorError]) -> Cause | None:
     """Return the gravest failure as a condition's reason: while one lasts, the service is not what its spec says."""
-    told = [error for error in failures if not isinstance(error, StaleChildError | ExistsError)]
+    told = [error for error in failures if not isinstance(error, StaleChildError)]
     if not told:
         return None
     gravest = min(told, key=lambda error: isinstance(error, errors.Transient))

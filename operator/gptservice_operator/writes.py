@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 class StaleChildError(errors.Transient):
-    """The child that the store knows is gone; the next pass, soon, makes it again."""
+    """What the store knows of the child is no more so: it is gone, say; the next pass, soon, sets it right."""
 
 
-class ExistsError(errors.Transient):
+class ExistsError(StaleChildError):
     """An object of the child's name is there, which nobody has looked at: the next look says whose it is."""
 
 

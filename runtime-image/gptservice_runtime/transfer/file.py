@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 
 from gptservice_runtime import contract, digest
-from gptservice_runtime.transfer import http, progress, retrying
+from gptservice_runtime.transfer import http, progress, retrying, writing
 from gptservice_runtime.transfer.digests import Hashes
 from gptservice_runtime.transfer.source import RemoteFile, Source
 
@@ -140,6 +140,4 @@ def _sync(path: Path) -> None:
 def _take(file: int, hashes: Hashes, piece: bytes) -> None:
     """Off the loop, where the other files' bytes arrive: neither hashing nor writing needs the interpreter's lock."""
     hashes.update(piece)
-    rest = memoryview(piece)
-    while rest:
-        rest = rest[os.write(file, rest) :]
+    writing.write_all(file, piece)

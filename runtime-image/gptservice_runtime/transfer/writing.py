@@ -54,7 +54,7 @@ class Writer:
         with fresh.open("wb", buffering=0) as target:
             while piece := source.read(digest.CHUNK):
                 unhashed.append(self._hashing.submit(hasher.update, piece))
-                _write(target, piece)
+                write_all(target.fileno(), piece)
                 if len(unhashed) > _PIECES_AHEAD:
                     unhashed.popleft().result()
             left = os.dup(target.fileno())
@@ -77,7 +77,8 @@ def _finish(file: int, fresh: Path, path: Path) -> None:
     fresh.replace(path)
 
 
-def _write(target: IO[bytes], piece: bytes) -> None:
+def write_all(file: int, piece: bytes) -> None:
+    """Write a piece to a file descriptor, however much of it the system takes at a time; OSError."""
     rest = memoryview(piece)
     while rest:
-        rest = rest[target.write(rest) :]
+        rest = rest[os.write(file, rest) :]

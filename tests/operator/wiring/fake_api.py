@@ -198,7 +198,8 @@ class FakeApi(FakeCluster):
     async def _object(self, request: web.Request) -> web.StreamResponse:
         if "watch" in request.query and request.path in self.forbidden:
             return _json({"kind": "Status", "code": 403, "message": f"{request.path} is forbidden"}, 403)
-        if request.path in BY_PATH and not self.has(BY_PATH[request.path]):
+        unknown = request.path in BY_PATH and not self.has(BY_PATH[request.path])
+        if unknown or request.path.startswith("/openapi/"):
             return _json({"kind": "Status", "code": 404, "message": "the server could not find the resource"}, 404)
         if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_BY_PATH):
             return await (self._watch(request) if "watch" in request.query else self._list(request))

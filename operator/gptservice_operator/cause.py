@@ -45,4 +45,4 @@ class Cause:
     @property
     def lasting(self) -> str:
         """The message without a remedy that needs the pod."""
-        return self.message.removesuffix(f". {self.reason.remedy}") if self.reason.in_the_pod else self.message
+        return self.reason.lasting(self.message)

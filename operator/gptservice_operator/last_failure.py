@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import causes, ends, pod_state
+from .api import conditions
 from .api.body import Body, entries, section
 from .cause import Cause
 
@@ -26,9 +27,17 @@ def last_failure(
     if cause is not None and cause.reason.failing and _is_of_a_live_pod(cause, pods) and not cause.exit_code:
         found.append(_told(cause, _since(cause, old) or now))
     if old:
-        found.append(dict(old))
+        found.append(_remembered(old, pods))
     nothing: dict[str, Any] = {}
     return max(found, key=lambda failure: str(failure.get("time")), default=nothing)
+
+
+def _remembered(old: Body, pods: Sequence[Body]) -> dict[str, Any]:
+    """A pod that is gone has no logs to read."""
+    known = conditions.REASONS.get(str(old.get("reason")))
+    if known is None or any(old.get("pod") == pod["metadata"]["name"] for pod in pods):
+        return dict(old)
+    return {**old, "message": known.lasting(str(old.get("message") or ""))}
 
 
 def _is_of_a_live_pod(cause: Cause, pods: Sequence[Body]) -> bool:

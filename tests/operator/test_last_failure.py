@@ -52,6 +52,17 @@ def test_of_several_the_newest_counts_whichever_container_it_was() -> None:
     assert (found["pod"], found["exitCode"]) == ("b", 137)
 
 
+def test_nobody_is_sent_to_the_logs_of_a_pod_that_is_gone() -> None:
+    crashing = pod("a", containers=[container(waiting={"reason": "CrashLoopBackOff"}, last=ended())])
+    told = last_failure([crashing], None, {}, NOW)
+    assert "kubectl logs" in told["message"]
+    assert last_failure([crashing], None, told, NOW) == told
+    kept = last_failure([pod("b", ready=True)], None, told, NOW)
+    assert "kubectl logs" not in kept["message"]
+    assert told["message"].startswith(kept["message"])
+    assert (kept["time"], kept["pod"]) == (told["time"], "a")
+
+
 @pytest.mark.parametrize("leaving", [{}, {"deletionTimestamp": LATER}], ids=["about to go", "on its way"])
 def test_a_pod_on_an_unhealthy_gpu_is_remembered_since_it_was_seen(leaving: Body) -> None:
     ill = pod("a", ready=True, containers=[builders.on_device()], **leaving)

@@ -27,6 +27,10 @@ class Reason:
         """Return ``what`` followed by the remedy."""
         return f"{what.rstrip('.')}. {self.remedy}" if self.remedy else what
 
+    def lasting(self, message: str) -> str:
+        """Return such a message without a remedy that needs the pod."""
+        return message.removesuffix(f". {self.remedy}") if self.in_the_pod else message
+
 
 ACCEPTED_OK = Reason("Accepted")
 ACCEPTED_WITH_WARNINGS = Reason("AcceptedWithWarnings", "What is listed does not stop the service")

@@ -11,6 +11,10 @@ from .extract import Key
 
 logger = logging.getLogger(__name__)
 
+EDITS_AT_ONCE = 5
+"""So many edits in a row are each looked at at once; beyond them one in each interval, so that a service that is edited
+without end, and may fail each time, takes no more of the others' time than one that is not."""
+
 Pass = Callable[[Key], Awaitable[float | None]]
 """One pass over a service. It returns seconds after which it wants to look again, or None; it raises to be retried."""
 
@@ -28,6 +32,8 @@ class _Item:
     failures: int = 0
     not_before: float = 0.0
     """Earliest time of a pass that is not urgent."""
+    edits_paid: float = 0.0
+    """When the urgent passes so far, one in each interval, would have come to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +68,17 @@ class Queue:
     _running: int = 0
 
     def wake(self, key: Key, *, urgent: bool = False, after: float = 0.0) -> None:
-        """Ask for a pass. An urgent one (the user's own edit) waits neither for the interval nor for a back-off."""
+        """Ask for a pass.
+
+        An urgent one (the user's own edit) waits for no back-off, and of EDITS_AT_ONCE in a row not for the interval.
+        """
         item = self._items.setdefault(key, _Item())
         item.forgotten = False
         now = self.clock()
         due = now + after
         if urgent:
             item.failures, item.urgent = 0, True
+            due = max(due, item.edits_paid - (EDITS_AT_ONCE - 1) * self.interval)
         else:
             due = max(due, item.not_before)
         if item.due is None or due < item.due:
@@ -131,8 +141,10 @@ class Queue:
 
     def _start(self, group: asyncio.TaskGroup, key: Key) -> None:
         item = self._items[key]
-        item.due, item.running, item.urgent = None, True, False
         item.began = self.clock()
+        if item.urgent:
+            item.edits_paid = max(item.edits_paid, item.began) + self.interval
+        item.due, item.running, item.urgent = None, True, False
         item.not_before = item.began + self.interval
         self._running += 1
         group.create_task(self._work(key, item), name=f"pass {key[0]}/{key[1]}")

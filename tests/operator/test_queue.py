@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gptservice_operator.errors import Transient
 from gptservice_operator.extract import Key
-from gptservice_operator.queue import Queue
+from gptservice_operator.queue import EDITS_AT_ONCE, Queue
 from tests.operator import virtual_time
 from tests.operator.virtual_time import now
 
@@ -241,6 +241,32 @@ class TestInterval:
             await asyncio.sleep(100)
 
         assert simulate(script).times() == [0, 0.3]
+
+    @pytest.mark.parametrize("fails", [False, True], ids=["well", "in vain"])
+    def test_edits_without_end_are_looked_at_once_per_interval(self, fails: bool) -> None:
+        async def script(queue: Queue) -> None:
+            for _ in range(200):
+                queue.wake(A, urgent=True)
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(100)
+
+        passes = simulate(script, Passes(outcome=failing_first(200 if fails else 0)), backoff_max=1.0)
+        made = [at for at in passes.times() if at < 10]
+        assert made[:EDITS_AT_ONCE] == [round(0.05 * number, 5) for number in range(EDITS_AT_ONCE)]
+        assert len(made) <= EDITS_AT_ONCE + 10
+        assert any(9.95 <= at <= 9.95 + INTERVAL for at in passes.times())
+
+    def test_some_edits_in_a_row_may_come_again_after_a_while(self) -> None:
+        async def script(queue: Queue) -> None:
+            for _ in range(2):
+                for _ in range(EDITS_AT_ONCE):
+                    queue.wake(A, urgent=True)
+                    await asyncio.sleep(0.1)
+                await asyncio.sleep(EDITS_AT_ONCE * INTERVAL)
+
+        begin = EDITS_AT_ONCE * (0.1 + INTERVAL)
+        times = [round(start + 0.1 * number, 5) for start in (0, begin) for number in range(EDITS_AT_ONCE)]
+        assert simulate(script).times() == times
 
     def test_one_key_s_interval_is_not_another_s(self) -> None:
         async def script(queue: Queue) -> None:

@@ -148,6 +148,10 @@ bench-runtime: $(BOOTSTRAP) ## The runtime beside a bare vllm serve: requests/s,
 bench-operator: $(BOOTSTRAP) ## The operator beside a plain one in Go, 1,000 services each: time, CPU, writes, memory (ARGS="--quick" tries it)
 	@$(RUN) python -m e2e.bench.bench_operator $(ARGS)
 
+.PHONY: bench-recovery
+bench-recovery: $(BOOTSTRAP) ## The same two after each fault at each write of a service: how soon all is as it should be
+	@$(RUN) python -m e2e.bench.bench_recovery $(ARGS)
+
 .PHONY: bench
 bench: ## The benchmarks there are
 	@ls e2e/bench/bench_*.py 2>/dev/null || echo "no benchmarks yet: they come with the parts that are measured"

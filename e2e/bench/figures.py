@@ -51,6 +51,8 @@ class Bar:
 
     most: float | None = None
     ratio: float | None = None
+    plus: float = 0.0
+    """What comes on top of the multiple."""
     of: str = ""
     """Another figure, of which this one is to be at most `times`."""
     times: float = 0.0
@@ -63,8 +65,9 @@ class Bar:
         parts: list[tuple[bool, str]] = []
         if self.most is not None:
             parts.append((ours <= self.most, f"<= {self.most:g}"))
-        if self.ratio is not None and (ratio := runs.ratio(name)) is not None:
-            parts.append((ratio <= self.ratio, f"<= {self.ratio:g} x reference"))
+        if self.ratio is not None and (theirs := runs.median(name, REFERENCE)):
+            plus = f" + {self.plus:g}" if self.plus else ""
+            parts.append((ours <= self.ratio * theirs + self.plus, f"<= {self.ratio:g} x reference{plus}"))
         if self.of and (other := runs.median(self.of, OURS)) is not None:
             parts.append((ours <= self.times * other, f"<= {self.times:g} x {other:.4g}"))
         if not parts:

@@ -95,15 +95,20 @@ class Population:
         wait_until(account, lambda found: found is not None, f"the ServiceAccount of {name}")
 
     def _service(self, number: int) -> Object:
-        made = service(
-            f"gpt-{number}",
-            replicas=self.replicas,
-            maxInflightRequests=16,
-            auth={"disabled": True},
-            networkPolicy={"disabled": True},
-            serviceAccountName="default",
-        )
-        return {**made, "metadata": {**made["metadata"], "namespace": namespace(number)}}
+        return bare_service(f"gpt-{number}", namespace(number), replicas=self.replicas)
+
+
+def bare_service(name: str, namespace: str, *, replicas: int) -> Object:
+    """A service of as few children as the operator can be told to make."""
+    made = service(
+        name,
+        replicas=replicas,
+        maxInflightRequests=16,
+        auth={"disabled": True},
+        networkPolicy={"disabled": True},
+        serviceAccountName="default",
+    )
+    return {**made, "metadata": {**made["metadata"], "namespace": namespace}}
 
 
 def namespace(number: int) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from e2e import operator_process
 from e2e.bench.figures import OURS, REFERENCE
 from e2e.bench.requests import account
 from e2e.cluster import binaries
 from e2e.kube import Kube, Object
-from e2e.operator_process import FAST, NAMESPACE, OperatorProcess
+from e2e.operator_process import FAST, NAMESPACE, Access, OperatorProcess
 from gptservice_operator.config import Config
 
 SOURCES = Path(__file__).resolve().parent / "reference"
@@ -19,7 +20,7 @@ _REFERENCE_ACCOUNT = "gptservice-reference"
 _SAME_AS_FAST = frozenset({"runtime_image", "health_port", "metrics_port", "debug_port"})
 
 
-def production_settings() -> Mapping[str, str]:
+def production_settings() -> dict[str, str]:
     """The operator's own defaults, for what the tests' FAST changes."""
     defaults = Config(runtime_image=FAST["GPTSERVICE_RUNTIME_IMAGE"])
     names = [variable.removeprefix("GPTSERVICE_").lower() for variable in FAST]
@@ -33,32 +34,53 @@ class Subject:
     process: OperatorProcess
     user: str
     """Its name at the API server."""
+    elects: Callable[[bool], None]
+    """Have its next process elect a leader, or not."""
 
 
-def _ours(kube: Kube, kubeconfig: Path, folder: Path) -> Subject:
+Way = Callable[[Access], Access]
+"""By which way it reaches the API server."""
+
+
+def directly(access: Access) -> Access:
+    """The way without anything between."""
+    return access
+
+
+def _ours(kube: Kube, kubeconfig: Path, folder: Path, way: Way = directly) -> Subject:
     name = operator_process.install(kube, binaries.ensure([binaries.HELM])[binaries.HELM])
     access = operator_process.access(kube, kubeconfig, name)
-    process = OperatorProcess(access.write(folder / "kubeconfig"), folder / "log", production_settings())
-    return Subject(process, account(NAMESPACE, name))
+    process = OperatorProcess(way(access).write(folder / "kubeconfig"), folder / "log", production_settings())
+
+    def elects(on: bool) -> None:
+        process.settings = production_settings() | ({} if on else {"GPTSERVICE_LEASE_SECONDS": "0"})
+
+    return Subject(process, account(NAMESPACE, name), elects)
 
 
-def _reference(kube: Kube, kubeconfig: Path, folder: Path) -> Subject:
+def _reference(kube: Kube, kubeconfig: Path, folder: Path, way: Way = directly) -> Subject:
     binary = build_reference()
     # The CRDs, and the namespace of its Lease.
     operator_process.install(kube, binaries.ensure([binaries.HELM])[binaries.HELM])
     for manifest in _rights():
         kube.apply(manifest)
     access = operator_process.access(kube, kubeconfig, _REFERENCE_ACCOUNT)
+    command = (str(binary), f"--lease-namespace={NAMESPACE}", f"--image={FAST['GPTSERVICE_RUNTIME_IMAGE']}")
     process = OperatorProcess(
-        access.write(folder / "kubeconfig"),
-        folder / "log",
-        command=(str(binary), f"--lease-namespace={NAMESPACE}", f"--image={FAST['GPTSERVICE_RUNTIME_IMAGE']}"),
-        filled=b"caches filled",
+        way(access).write(folder / "kubeconfig"), folder / "log", command=command, filled=b"caches filled"
     )
-    return Subject(process, account(NAMESPACE, _REFERENCE_ACCOUNT))
+
+    def elects(on: bool) -> None:
+        process.command = command if on else (*command, "--leader-elect=false")
+
+    return Subject(process, account(NAMESPACE, _REFERENCE_ACCOUNT), elects)
 
 
-SUBJECTS: Mapping[str, Callable[[Kube, Path, Path], Subject]] = {OURS: _ours, REFERENCE: _reference}
+class _Prepare(Protocol):
+    def __call__(self, kube: Kube, kubeconfig: Path, folder: Path, way: Way = directly) -> Subject: ...
+
+
+SUBJECTS: Mapping[str, _Prepare] = {OURS: _ours, REFERENCE: _reference}
 """By name: gives one its rights in a cluster, and a folder for its kubeconfig and its log."""
 
 

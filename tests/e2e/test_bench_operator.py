@@ -148,6 +148,8 @@ def test_a_ratio_is_one_of_medians() -> None:
         (Bar(most=5), "<= 5: MISSED"),
         (Bar(most=8, ratio=2), "<= 8 and <= 2 x reference: MISSED"),
         (Bar(ratio=3), "<= 3 x reference: met"),
+        (Bar(ratio=2, plus=2), "<= 2 x reference + 2: met"),
+        (Bar(ratio=2, plus=1.5), "<= 2 x reference + 1.5: MISSED"),
         (Bar(of="x", times=1.2), "<= 1.2 x 6: met"),
         (Bar(of="x", times=0.5), "<= 0.5 x 6: MISSED"),
         (Bar(of="y", times=2), ""),

@@ -161,15 +161,16 @@ func (filled) NeedLeaderElection() bool { return false }
 func main() {
 	flag.StringVar(&runtimeImage, "image", "localhost/gptservice-standin:dev", "runtime image of the pods")
 	leaseNamespace := flag.String("lease-namespace", "gptservice-system", "namespace of the Lease")
+	elect := flag.Bool("leader-elect", true, "work only while holding the Lease")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
-	if err := run(*leaseNamespace); err != nil {
+	if err := run(*leaseNamespace, *elect); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(leaseNamespace string) error {
+func run(leaseNamespace string, elect bool) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -190,7 +191,7 @@ func run(leaseNamespace string) error {
 				&corev1.ConfigMap{}:          ours,
 			},
 		},
-		LeaderElection:                true,
+		LeaderElection:                elect,
 		LeaderElectionID:              manager,
 		LeaderElectionNamespace:       leaseNamespace,
 		LeaderElectionReleaseOnCancel: true,

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 
+from gptservice_runtime.questions import QUESTIONS, Question
 from gptservice_runtime.reach import NotDemandedError, Reach
 
 _POLL_SECONDS = 0.1
@@ -19,7 +20,6 @@ _WARM_UP_TIMEOUT_SECONDS = 600
 """The first request of a compiled model can take minutes; a shorter start-up budget ends it before that."""
 _REFUSALS = 5
 """Refusals (4xx) of the warm-up request after which no later try will do better."""
-_WARM_UP_PROMPT = "Hello"
 
 
 class WarmUpRefusedError(Exception):
@@ -46,9 +46,9 @@ async def warm_up(
     key: Key | None = None,
     latency: Latency | None = None,
 ) -> None:
-    """Return once every name is listed and a completion was answered, and where keys are demanded, none was refused.
+    """Return once every name is listed and a question was answered, and where keys are demanded, none was refused.
 
-    With `latency`, another completion has to be answered within it, of however many.
+    With `latency`, another question has to be answered within it, of however many.
 
     Retries for ever while the engine cannot be reached or is busy: the caller owns the start-up budget.
 
@@ -72,7 +72,7 @@ async def warm_up(
         while key is not None and not await _refuses_without_key(session):  # noqa: ASYNC110 - likewise
             await asyncio.sleep(_POLL_SECONDS)
         refusals = 0
-        while (refusal := await _complete(session, served_names[0], key)) is not None:
+        while (refusal := await _ask_any(session, served_names[0], key)) is not None:
             refusals += refusal.final
             if refusals >= _REFUSALS:
                 raise WarmUpRefusedError(f"the engine refuses the warm-up request: {refusal.text}")
@@ -85,6 +85,7 @@ async def warm_up(
 class _Refusal:
     text: str
     final: bool
+    no_route: bool = False
 
 
 class _NoKeyError(Exception):
@@ -132,7 +133,7 @@ async def _is_within(latency: Latency, session: aiohttp.ClientSession, name: str
     """Whether one request was answered in time; one that was not answered at all says nothing about that."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    if await _complete(session, name, key) is not None:
+    if await _ask_any(session, name, key) is not None:
         return False
     took = math.ceil((loop.time() - began) * 1000)
     asked = latency.milliseconds
@@ -141,16 +142,27 @@ async def _is_within(latency: Latency, session: aiohttp.ClientSession, name: str
     return took <= asked
 
 
-async def _complete(session: aiohttp.ClientSession, name: str, key: Key | None) -> _Refusal | None:
-    request = {"model": name, "prompt": _WARM_UP_PROMPT, "max_tokens": 1, "temperature": 0}
+async def _ask_any(session: aiohttp.ClientSession, name: str, key: Key | None) -> _Refusal | None:
+    """Ask what the model can answer; None when it has. If there is no route at all, the first refusal is told."""
+    refusals: list[_Refusal] = []
+    for question in QUESTIONS:
+        refusal = await _ask(session, question, name, key)
+        if refusal is None or not refusal.no_route:
+            return refusal
+        refusals.append(refusal)
+    return refusals[0]
+
+
+async def _ask(session: aiohttp.ClientSession, question: Question, name: str, key: Key | None) -> _Refusal | None:
     timeout = aiohttp.ClientTimeout(total=_WARM_UP_TIMEOUT_SECONDS)
+    arguments = question.arguments(name)
     try:
-        async with session.post("/v1/completions", json=request, timeout=timeout, headers=_headers(key)) as response:
+        async with session.post(question.path, timeout=timeout, headers=_headers(key), **arguments) as response:
             if response.status == 200:
                 await response.read()
                 return None
-            text = f"HTTP {response.status} {(await response.text())[:300]}"
-            return _Refusal(text=text, final=_is_final(response.status, key))
+            text = f"{question.path}: HTTP {response.status} {(await response.text())[:300]}"
+            return _Refusal(text=text, final=_is_final(response.status, key), no_route=response.status == 404)
     except (aiohttp.ClientError, TimeoutError, _NoKeyError) as error:
         return _Refusal(text=repr(error), final=False)
 

@@ -1,7 +1,9 @@
 """The warm-up, against an HTTP server of the test's own."""
 
 import asyncio
+import io
 import re
+import wave
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -15,15 +17,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class FakeApi:
-    """/v1/models and /v1/completions with answers given in advance; the last one repeats."""
+    """/v1/models and what the model can do, with answers given in advance; the last one repeats."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.names = [["a", "b"]]
+        self.can = {"/v1/completions"}
         self.statuses = [200]
         self.asked: list[str] = []
+        self.heard = b""
         self.delays: list[float] = []
-        """Seconds before each answer to a completion; then none."""
+        """Seconds before each answer to a question; then none."""
         self.keys: set[str] | None = None
         """The keys that it takes; None if it asks for none."""
         self.without_key: list[int] = []
@@ -42,10 +46,19 @@ class FakeApi:
         names = self.names.pop(0) if len(self.names) > 1 else self.names[0]
         return web.json_response({"data": [{"id": name} for name in names]})
 
-    async def completions(self, request: web.Request) -> web.Response:
+    async def question(self, request: web.Request) -> web.Response:
         if (refusal := self._refusal(request)) is not None:
             return refusal
-        self.asked.append((await request.json())["model"])
+        if request.path not in self.can:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        if request.content_type == "multipart/form-data":
+            form = await request.post()
+            file = form["file"]
+            assert isinstance(file, web.FileField)
+            self.heard = file.file.read()
+            self.asked.append(str(form["model"]))
+        else:
+            self.asked.append((await request.json())["model"])
         await asyncio.sleep(self.delays.pop(0) if self.delays else 0)
         status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
         return web.json_response({"error": {"message": "this is why"}}, status=status)
@@ -56,7 +69,7 @@ async def api() -> AsyncIterator[FakeApi]:
     (port,) = free_ports(1)
     fake = FakeApi(port)
     app = web.Application()
-    app.add_routes([web.get("/v1/models", fake.models), web.post("/v1/completions", fake.completions)])
+    app.add_routes([web.get("/v1/models", fake.models), web.post("/{path:.*}", fake.question)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
@@ -103,6 +116,36 @@ async def test_a_warm_up_that_is_refused_for_good_ends_with_the_answer(api: Fake
     api.statuses = [404]
     with pytest.raises(warm_up.WarmUpRefusedError, match=r"HTTP 404 .*this is why"):
         await warmed(api)
+
+
+@pytest.mark.wiring
+@pytest.mark.parametrize("can", ["/pooling", "/v1/audio/transcriptions"])
+async def test_a_model_that_generates_no_text_is_asked_what_it_can_answer(api: FakeApi, can: str) -> None:
+    api.can = {can}
+    await warmed(api)
+    assert api.asked == ["a"]
+
+
+@pytest.mark.wiring
+async def test_a_refusal_of_what_it_can_answer_is_told(api: FakeApi) -> None:
+    api.can, api.statuses = {"/pooling"}, [400]
+    with pytest.raises(warm_up.WarmUpRefusedError, match=r"/pooling: HTTP 400 .*this is why"):
+        await warmed(api)
+
+
+@pytest.mark.wiring
+async def test_an_engine_that_can_answer_nothing_is_refused(api: FakeApi) -> None:
+    api.can = set()
+    with pytest.raises(warm_up.WarmUpRefusedError, match=r"/v1/completions: HTTP 404"):
+        await warmed(api)
+
+
+@pytest.mark.wiring
+async def test_what_is_to_be_transcribed_is_a_second_of_sound(api: FakeApi) -> None:
+    api.can = {"/v1/audio/transcriptions"}
+    await warmed(api)
+    with wave.open(io.BytesIO(api.heard), "rb") as sound:
+        assert sound.getnframes() / sound.getframerate() == 1
 
 
 @pytest.mark.wiring

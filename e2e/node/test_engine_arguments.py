@@ -30,6 +30,7 @@ OURS = engine.EngineOptions(
     drain_timeout=60,
     require_api_key=True,
     tls=tls.Directories(certificate=Path(contract.TLS_DIRECTORY), client_ca=Path(contract.CLIENT_CA_DIRECTORY)),
+    host="::",
     port=contract.ENGINE_PORT,
     extra_arguments=(),
 )

@@ -261,9 +261,8 @@ async def _serve_pages(app: App, stack: contextlib.AsyncExitStack) -> None:
         overview=app.debug.overview,
         one=app.debug.one,
     )
-    everywhere = "0.0.0.0"  # noqa: S104 - the kubelet asks from outside
-    await stack.enter_async_context(web.serving(web.probes(pages), everywhere, app.config.health_port))
-    await stack.enter_async_context(web.serving(web.metrics(pages), everywhere, app.config.metrics_port))
+    await stack.enter_async_context(web.serving(web.probes(pages), web.EVERYWHERE, app.config.health_port))
+    await stack.enter_async_context(web.serving(web.metrics(pages), web.EVERYWHERE, app.config.metrics_port))
     await stack.enter_async_context(web.serving(web.debug(pages), web.LOOPBACK, app.config.debug_port))
 
 

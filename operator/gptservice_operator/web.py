@@ -14,6 +14,8 @@ from .extract import Key
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+EVERYWHERE: None = None
+"""At addresses of every family: the kubelet asks from outside, in a cluster of IPv6 by that."""
 
 Page = dict[str, Any]
 
@@ -84,7 +86,7 @@ def debug(pages: Pages) -> web.Application:
 
 
 @asynccontextmanager
-async def serving(application: web.Application, host: str, port: int) -> AsyncIterator[None]:
+async def serving(application: web.Application, host: str | None, port: int) -> AsyncIterator[None]:
     """Serve while the context lasts; not at all with port 0."""
     runner = web.AppRunner(application, handle_signals=False, shutdown_timeout=0.5, access_log=None)
     await runner.setup()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import gptservice_runtime
-from gptservice_runtime import contract, engine, fetch, models, termination, tls
+from gptservice_runtime import addresses, contract, engine, fetch, models, termination, tls
 from gptservice_runtime.weights import at_rest
 
 _WEIGHTS_COMMANDS = frozenset({"encrypt", "decrypt", "verify", "rewrap"})
@@ -189,6 +189,7 @@ def _engine_options(options: argparse.Namespace, extra: tuple[str, ...]) -> engi
         drain_timeout=options.drain_timeout,
         require_api_key=options.require_api_key,
         tls=_tls(options),
+        host=addresses.for_one_socket(),
         port=options.engine_port,
         extra_arguments=extra,
     )

@@ -48,6 +48,8 @@ class EngineOptions:
     require_api_key: bool
     tls: tls.Directories | None
     """None for plain HTTP."""
+    host: str
+    """The address to listen at."""
     port: int
     extra_arguments: tuple[str, ...]
 
@@ -83,7 +85,7 @@ def arguments(options: EngineOptions) -> list[str]:
     return [
         *(EXECUTABLE, "serve", str(options.model)),
         *chosen_arguments(options),
-        *("--host", "0.0.0.0", "--port", str(options.port)),  # noqa: S104 - it serves the pod's address
+        *("--host", options.host, "--port", str(options.port)),
         *("--shutdown-timeout", str(options.drain_timeout)),
         # From the innermost to the outermost: what the key check refuses is never in flight, and all is logged.
         *("--middleware", ENGINE_PROBE, "--middleware", MIDDLEWARE),

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from gptservice_runtime import contract, metrics, readiness
+from gptservice_runtime import addresses, contract, metrics, readiness
 
 STALE_SECONDS = 30
 """Age of the supervisor's last heartbeat from which `/livez` is 503."""
@@ -56,11 +56,11 @@ def application(
 @asynccontextmanager
 async def serving(app: web.Application, port: int) -> AsyncIterator[None]:
     """Serve on every address while the context is open; OSError when the port is taken."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.5)
     await runner.setup()
     try:
         # The kubelet comes to the pod's address.
-        await web.TCPSite(runner, "0.0.0.0", port, shutdown_timeout=0.5).start()  # noqa: S104
+        await web.TCPSite(runner, addresses.EVERY, port).start()
         yield
     finally:
         await runner.cleanup()

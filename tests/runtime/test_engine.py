@@ -23,6 +23,7 @@ OPTIONS = engine.EngineOptions(
     drain_timeout=60,
     require_api_key=False,
     tls=None,
+    host="0.0.0.0",
     port=8000,
     extra_arguments=(),
 )

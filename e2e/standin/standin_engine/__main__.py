@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = uvicorn.Config(app, host=parsed.host, port=parsed.port, log_level="info", access_log=False, **parsed.tls)
     config.load()
     app.state.server = server = _Server(config, engine)
-    server.run()
+    # One socket, as vLLM has it: at `::` it takes IPv4 too.
+    server.run([config.bind_socket()])
     del memory
     return 0
 

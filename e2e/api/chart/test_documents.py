@@ -111,6 +111,7 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
     reader: Reader, start_operator: StartOperator, kubectl: Kubectl, namespace: str
 ) -> None:
     reader.run("docs/operations.md: Install, sh 2")
+    reader.run("docs/operations.md: Install, sh 3")
     pod = kubectl.get("pods", namespace=NAMESPACE)["items"][0]["metadata"]
     start_operator(lease_seconds="15", pod_name=pod["name"], pod_uid=pod["uid"])
     wait_until(lambda: kubectl.find("lease", RELEASE, namespace=NAMESPACE), bool, "a leader")
@@ -120,7 +121,8 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
     reader.run("docs/upgrading.md: The operator, sh 1")
     assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] == before, "the values were taken along"
     assert "Rollback was a success" in reader.run("docs/upgrading.md: Back, sh 1")
-    assert kubectl.get("gptservice", "quickstart", namespace=namespace)["metadata"]["generation"] == 1
+    for name in ("quickstart-gpu", "quickstart"):
+        assert kubectl.get("gptservice", name, namespace=namespace)["metadata"]["generation"] == 1
 
 
 def test_dashboards_and_alerts_are_switched_on(reader: Reader, kubectl: Kubectl, kube: Kube) -> None:
@@ -145,11 +147,11 @@ def test_what_helm_says_next_is_what_works_next(
     start_operator()
     # A watch has no end, and the kinds are needed for some time yet.
     *steps, last = [line for line in commands(said) if not line.endswith(" -w")]
-    assert any("examples/quickstart.yaml" in line for line in steps)
+    assert any("examples/quickstart-gpu.yaml" in line for line in steps)
     applied = [line for line in steps if "authSecret" not in line]
     reader.shell("\n".join(applied))
     wait_until(
-        lambda: kubectl.get("gptservice", "quickstart", namespace=namespace).get("status", {}),
+        lambda: kubectl.get("gptservice", "quickstart-gpu", namespace=namespace).get("status", {}),
         lambda status: "authSecret" in status,
         "the service to have a key",
     )

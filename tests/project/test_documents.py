@@ -152,6 +152,14 @@ def test_every_threat_is_shown_by_a_test() -> None:
     assert [row for row in rows if "::test_" not in row.rsplit("|", 2)[1]] == []
 
 
+def test_an_upgrade_takes_both_images_from_one_release() -> None:
+    """As the page itself asks for; the values at hand would keep the old ones."""
+    text = documents.block("docs/upgrading.md: The operator, sh 1").text
+    set_to = dict(re.findall(r"--set ([\w.]+)=(\S+)", text))
+    assert set(set_to) == {"image.tag", "runtime.image"}
+    assert set_to["runtime.image"].endswith(f":{set_to['image.tag']}")
+
+
 def test_fields_that_restart_no_pod_are_those_that_shape_none() -> None:
     page = (ROOT / "docs/upgrading.md").read_text()
     (row,) = re.findall(r"^\| change (.*) \| those that are there stay \|$", page, flags=re.MULTILINE)

@@ -118,8 +118,12 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
     reader.run("docs/operations.md: The operator itself, sh 1", without=NO_POD_ANSWERS)
     assert pod["name"] in reader.run("docs/operations.md: At night, sh 2", without=NO_POD_ANSWERS)
     before = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]
+    older = "--set image.tag=0.0.1 --set runtime.image=registry.example.com/ai/gptservice-runtime:0.0.1"
+    reader.shell(f"helm upgrade {RELEASE} charts/{RELEASE} --namespace {NAMESPACE} --reset-then-reuse-values {older}")
+    assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] != before
     reader.run("docs/upgrading.md: The operator, sh 1")
-    assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] == before, "the values were taken along"
+    after = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]
+    assert after == before, "both images are new, the values taken along"
     assert "Rollback was a success" in reader.run("docs/upgrading.md: Back, sh 1")
     for name in ("quickstart-gpu", "quickstart"):
         assert kubectl.get("gptservice", name, namespace=namespace)["metadata"]["generation"] == 1

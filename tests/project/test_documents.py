@@ -49,6 +49,7 @@ RUN_BY = {
         "docs/quick-start.md: On a cluster of yours, sh 5",
         "docs/quick-start.md: On a cluster of yours, sh 6",
         "docs/quick-start.md: Without Helm in the cluster, sh 1",
+        "docs/quick-start.md: Without Helm in the cluster, sh 2",
         "docs/releasing.md: What a release is, sh 1",
         "docs/upgrading.md: Back, sh 1",
         "docs/upgrading.md: The operator, sh 1",

@@ -191,6 +191,13 @@ def test_without_helm_a_release_s_manifest_is_all_there_is(
         lambda found: "status" in found,
         "the operator to look at it",
     )
+    reader.run("docs/quick-start.md: Without Helm in the cluster, sh 2")
+    left = kubectl.get("all,roles,rolebindings,networkpolicies,poddisruptionbudgets", namespace=NAMESPACE)["items"]
+    assert [each["metadata"]["name"] for each in left if each["kind"] not in ("Pod", "ReplicaSet")] == []
+    assert kubectl.find("clusterrole", RELEASE) is None
+    for crd in CRDS:
+        assert kubectl.find("crd", crd), "what is taken away in another way takes everybody's services along"
+    assert kubectl.get("gptservice", "one-gpu", namespace=namespace)
 
 
 def test_from_git_by_kubectl_alone(reader: Reader, kubectl: Kubectl, kube: Kube, start_operator: StartOperator) -> None:

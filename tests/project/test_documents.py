@@ -41,6 +41,7 @@ RUN_BY = {
         "docs/operations.md: At night, sh 2",
         "docs/operations.md: Install, sh 2",
         "docs/operations.md: Install, sh 3",
+        "docs/operations.md: Install, sh 4",
         "docs/operations.md: The operator itself, sh 1",
         "docs/quick-start.md: On a cluster of yours, sh 1",
         "docs/quick-start.md: On a cluster of yours, sh 2",

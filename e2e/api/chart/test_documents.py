@@ -129,6 +129,21 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
         assert kubectl.get("gptservice", name, namespace=namespace)["metadata"]["generation"] == 1
 
 
+def test_a_second_operator_is_installed_for_another_team(reader: Reader, kubectl: Kubectl) -> None:
+    for team in ("team-a", "team-b"):
+        kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})
+    first = f"helm install {RELEASE} charts/{RELEASE} --namespace {NAMESPACE} --create-namespace"
+    reader.shell(first + " --set namespaces='{team-a}'")
+    try:
+        reader.run("docs/operations.md: Install, sh 4")
+        assert kubectl.find("deployment", f"team-b-{RELEASE}", namespace="team-b-system")
+        assert kubectl.find("deployment", RELEASE, namespace=NAMESPACE)
+    finally:
+        reader.shell("helm uninstall team-b --namespace team-b-system --ignore-not-found --wait")
+        for name in ("team-a", "team-b", "team-b-system"):
+            kubectl.run("delete", "namespace", name, "--ignore-not-found", timeout=120)
+
+
 def test_dashboards_and_alerts_are_switched_on(reader: Reader, kubectl: Kubectl, kube: Kube) -> None:
     reader.run("docs/quick-start.md: On a cluster of yours, sh 1")
     before = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]

@@ -10,6 +10,8 @@ _INSTALL = """\
 # GPTService {version}: the namespace, the two kinds, the rights and the operator.
 #   kubectl apply --server-side -f gptservice-operator-{version}.yaml
 # --server-side: a client-side apply keeps a copy of each kind in an annotation, which has a limit.
+# Never `kubectl delete -f` it: with the two kinds go every GPTService of the cluster, its pods, its key and its cache.
+# How the operator alone is taken away is in docs/quick-start.md, "Without Helm in the cluster".
 apiVersion: v1
 kind: Namespace
 metadata:

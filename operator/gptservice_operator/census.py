@@ -13,12 +13,24 @@ from .extract import Key
 _State = tuple[str, str, str]
 """Type, status and reason of a condition."""
 
+_NO_OUTAGE = frozenset(
+    reason.name
+    for reason in (
+        conditions.STOPPED,
+        conditions.ROLLING_OUT,
+        conditions.PODS_STARTING,
+        conditions.MODEL_LOADING,
+    )
+)
+"""What Ready says of a service that nobody misses, or that comes by itself however long its model loads."""
+
 
 @dataclass(slots=True)
 class Census:
     """What is counted of each service."""
 
     _states: dict[Key, frozenset[_State]] = field(default_factory=dict[Key, frozenset[_State]])
+    _down: set[Key] = field(default_factory=set[Key])
     _edits: dict[Key, tuple[int, datetime.datetime]] = field(default_factory=dict[Key, tuple[int, datetime.datetime]])
     """The generation that a service is on its way to, and when that was first seen."""
 
@@ -39,6 +51,8 @@ class Census:
         for state in states - before:
             metrics.CONDITIONS.labels(*state).inc()
         self._states[key] = states
+        (self._down.add if _is_down(status) else self._down.discard)(key)
+        metrics.DOWN.set(len(self._down))
 
     def told(self, service: Body, status: Mapping[str, Any], now: datetime.datetime) -> None:
         """Take the times of what has ended with a status that was just written.
@@ -65,6 +79,13 @@ class Census:
         self.count(key, {})
         del self._states[key]
         self._edits.pop(key, None)
+
+
+def _is_down(status: Mapping[str, Any]) -> bool:
+    """Return whether clients miss the service. One that has never served has none yet, however it fails."""
+    available, ready = _condition(status, conditions.AVAILABLE), _condition(status, conditions.READY)
+    has_served = bool(status.get("stableRevision"))
+    return has_served and available.get("status") == "False" and ready.get("reason") not in _NO_OUTAGE
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -19,6 +19,10 @@ QUEUE_AGE = Gauge("gptservice_operator_queue_oldest_seconds", "For how long the 
 CONDITIONS = Gauge(
     "gptservice_operator_conditions", "Services by what their conditions say.", ["type", "status", "reason"]
 )
+DOWN = Gauge(
+    "gptservice_operator_services_down",
+    "Services that have served and of which no replica answers, though they are neither stopped nor on their way.",
+)
 ROLLOUT_SECONDS = Histogram("gptservice_operator_rollout_seconds", "Durations of rollouts.", buckets=_MINUTES)
 READY_SECONDS = Histogram(
     "gptservice_operator_ready_seconds", "Times from a change of a spec until the service was Ready.", buckets=_MINUTES

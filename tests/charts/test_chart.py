@@ -287,11 +287,13 @@ def test_values_that_would_go_wrong_later_are_refused_by_their_place(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, "kubectl apply -f examples/quickstart.yaml  "),
+        ({}, "kubectl apply -f examples/quickstart-gpu.yaml  "),
+        ({}, "apply examples/catalogue.yaml and examples/quickstart.yaml instead"),
         ({}, "all namespaces"),
         ({}, "`helm uninstall` leaves the two kinds, every GPTService and GPTModel and all that serves"),
-        ({"namespaces": ["team-a"]}, "kubectl apply -f examples/quickstart.yaml -n team-a"),
-        ({"catalogue": {"enabled": False}}, "kubectl apply -f examples/one-gpu.yaml"),
+        ({"namespaces": ["team-a"]}, "kubectl apply -f examples/quickstart-gpu.yaml -n team-a"),
+        ({"catalogue": {"enabled": False}}, "kubectl apply -f examples/quickstart-gpu.yaml  "),
+        ({"catalogue": {"enabled": False}}, "apply examples/edge/service.yaml instead"),
     ],
 )
 def test_the_notes_tell_the_next_command(helm: Helm, values: dict[str, Any], said: str) -> None:

@@ -41,6 +41,16 @@ def test_every_path_is_there(file: Path) -> None:
     assert not [path for path in paths if not (ROOT / path).exists()]
 
 
+def test_flux_takes_up_an_edit_of_the_values() -> None:
+    """Of a chart from Git it looks at the version alone, unless it is told to look at the commit."""
+    releases = [one for file in FLUX for one in documents(file) if one["kind"] == "HelmRelease"]
+    charts = [release["spec"]["chart"]["spec"] for release in releases]
+    assert [chart["chart"] for chart in charts] == ["charts/gptservice-operator", "charts/gptservice-catalogue"]
+    assert {(chart["sourceRef"]["kind"], chart.get("reconcileStrategy")) for chart in charts} == {
+        ("GitRepository", "Revision")
+    }
+
+
 @pytest.mark.parametrize("file", APPLICATIONS, ids=lambda file: file.stem)
 def test_applications_apply_on_the_server_side_and_heal(file: Path) -> None:
     (application,) = documents(file)

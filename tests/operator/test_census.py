@@ -54,6 +54,44 @@ def test_a_service_counts_for_what_it_is_now_and_no_more(census: Census) -> None
     assert counted("Ready", "True", "AllReplicasReady") == before
 
 
+def down() -> float:
+    return REGISTRY.get_sample_value("gptservice_operator_services_down") or 0.0
+
+
+@pytest.mark.parametrize(
+    ("available", "ready", "stable", "counts"),
+    [
+        pytest.param("False", "Unschedulable", "chat-a", 1, id="its only pod finds no node"),
+        pytest.param("False", "ImagePullFailed", "chat-a", 1, id="an image cannot be pulled"),
+        pytest.param("False", "CrashLoop", "chat-a", 1, id="its engine crashes again and again"),
+        pytest.param("False", "InvalidSpec", "chat-a", 1, id="it was edited while nothing served"),
+        pytest.param("False", "ModelLoading", "chat-a", 0, id="it loads, for however long"),
+        pytest.param("False", "PodsStarting", "chat-a", 0, id="a pod begins"),
+        pytest.param("False", "RollingOut", "chat-a", 0, id="Recreate has begun"),
+        pytest.param("False", "Stopped", "chat-a", 0, id="stopped"),
+        pytest.param("False", "Unschedulable", None, 0, id="it has never served"),
+        pytest.param("True", "CrashLoop", "chat-a", 0, id="another replica answers"),
+    ],
+)
+def test_a_service_is_down_that_has_served_and_does_not_come_by_itself(
+    census: Census, available: str, ready: str, stable: str | None, counts: int
+) -> None:
+    said = status(Available=(available, "NoReplicaAvailable"), Ready=("False", ready))
+    census.count(KEY, {**said, "stableRevision": stable} if stable else said)
+    assert down() == counts
+    census.forget(KEY)
+    assert down() == 0
+
+
+def test_a_service_that_is_down_counts_once_whatever_its_reason_becomes(census: Census) -> None:
+    for reason in ("Unschedulable", "ImagePullFailed", "CrashLoop", "CrashLoop"):
+        said = status(Available=("False", "NoReplicaAvailable"), Ready=("False", reason))
+        census.count(KEY, {**said, "stableRevision": "chat-a"})
+        assert down() == 1
+    census.count(KEY, {**status(Available=("True", "MinimumReplicasAvailable"), **READY), "stableRevision": "chat-a"})
+    assert down() == 0
+
+
 def test_who_was_never_counted_can_be_forgotten(census: Census) -> None:
     census.forget(KEY)
 

@@ -1,5 +1,6 @@
 """Who decides a field (service, catalogue, configuration, built in), and what is refused, by its path."""
 
+import dataclasses
 from typing import Any, Final
 
 import pytest
@@ -335,6 +336,13 @@ class TestExposure:
         assert outcome.pod.labels == {"team": "a"}
         assert outcome.pod.annotations == {"note": "n", "inference.ai/priority": "normal"}
         assert (outcome.pod.service_account_name, outcome.pod.image_pull_secrets) == ("serving", ("r",))
+
+    def test_a_priority_is_an_annotation_and_nothing_else(self) -> None:
+        """As its description says: it is `scheduling.priorityClassName` that preempts."""
+        high, none = resolved(spec(priority="High")), resolved(spec())
+        assert high.pod.annotations == {"inference.ai/priority": "high"}
+        bare = dataclasses.replace(high.pod, annotations=none.pod.annotations)
+        assert dataclasses.replace(high, pod=bare, origin=none.origin) == none
 
 
 class TestEngineArguments:

@@ -40,6 +40,8 @@ RUN_BY = {
         "docs/monitoring.md: Monitoring, sh 1",
         "docs/operations.md: At night, sh 2",
         "docs/operations.md: Install, sh 2",
+        "docs/operations.md: Install, sh 3",
+        "docs/operations.md: Install, sh 4",
         "docs/operations.md: The operator itself, sh 1",
         "docs/quick-start.md: On a cluster of yours, sh 1",
         "docs/quick-start.md: On a cluster of yours, sh 2",
@@ -48,6 +50,7 @@ RUN_BY = {
         "docs/quick-start.md: On a cluster of yours, sh 5",
         "docs/quick-start.md: On a cluster of yours, sh 6",
         "docs/quick-start.md: Without Helm in the cluster, sh 1",
+        "docs/quick-start.md: Without Helm in the cluster, sh 2",
         "docs/releasing.md: What a release is, sh 1",
         "docs/upgrading.md: Back, sh 1",
         "docs/upgrading.md: The operator, sh 1",
@@ -149,6 +152,14 @@ def test_every_threat_is_shown_by_a_test() -> None:
     page = (ROOT / "docs/security.md").read_text().partition("## Threats")[2].partition("\n## ")[0]
     rows = [row for row in page.splitlines() if row.startswith("| ")][2:]
     assert [row for row in rows if "::test_" not in row.rsplit("|", 2)[1]] == []
+
+
+def test_an_upgrade_takes_both_images_from_one_release() -> None:
+    """As the page itself asks for; the values at hand would keep the old ones."""
+    text = documents.block("docs/upgrading.md: The operator, sh 1").text
+    set_to = dict(re.findall(r"--set ([\w.]+)=(\S+)", text))
+    assert set(set_to) == {"image.tag", "runtime.image"}
+    assert set_to["runtime.image"].endswith(f":{set_to['image.tag']}")
 
 
 def test_fields_that_restart_no_pod_are_those_that_shape_none() -> None:

@@ -84,6 +84,13 @@ def test_a_values_file_that_no_longer_has_the_line_is_told() -> None:
         charts.with_images("repository: localhost/gptservice-operator\ntag: dev\ntag: dev\n", VERSION, REGISTRY)
 
 
+def test_the_manifest_warns_of_taking_the_kinds_away(dist: Path) -> None:
+    header = (dist / f"gptservice-operator-{VERSION}.yaml").read_text().partition("apiVersion")[0]
+    assert "Never `kubectl delete -f` it" in header
+    page, heading = re.findall(r'in (docs/\S+), "(.+)"', header)[0]
+    assert f"\n## {heading}\n" in (version.ROOT / page).read_text()
+
+
 def test_the_manifest_begins_with_its_namespace_and_has_the_kinds(dist: Path) -> None:
     objects = [o for o in yaml.safe_load_all((dist / f"gptservice-operator-{VERSION}.yaml").read_text()) if o]
     kinds = Counter(o["kind"] for o in objects)

@@ -12,11 +12,12 @@ app.kubernetes.io/name: gptservice-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* Without what Flux adds to a version for each commit: no label may have a `+`, and no commit is to restart the operator. */}}
 {{- define "gptservice-operator.labels" -}}
 {{ include "gptservice-operator.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | splitList "+" | first) }}
 {{- with .Values.labels }}
 {{ toYaml . }}
 {{- end }}

@@ -111,16 +111,37 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
     reader: Reader, start_operator: StartOperator, kubectl: Kubectl, namespace: str
 ) -> None:
     reader.run("docs/operations.md: Install, sh 2")
+    reader.run("docs/operations.md: Install, sh 3")
     pod = kubectl.get("pods", namespace=NAMESPACE)["items"][0]["metadata"]
     start_operator(lease_seconds="15", pod_name=pod["name"], pod_uid=pod["uid"])
     wait_until(lambda: kubectl.find("lease", RELEASE, namespace=NAMESPACE), bool, "a leader")
     reader.run("docs/operations.md: The operator itself, sh 1", without=NO_POD_ANSWERS)
     assert pod["name"] in reader.run("docs/operations.md: At night, sh 2", without=NO_POD_ANSWERS)
     before = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]
+    older = "--set image.tag=0.0.1 --set runtime.image=registry.example.com/ai/gptservice-runtime:0.0.1"
+    reader.shell(f"helm upgrade {RELEASE} charts/{RELEASE} --namespace {NAMESPACE} --reset-then-reuse-values {older}")
+    assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] != before
     reader.run("docs/upgrading.md: The operator, sh 1")
-    assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] == before, "the values were taken along"
+    after = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]
+    assert after == before, "both images are new, the values taken along"
     assert "Rollback was a success" in reader.run("docs/upgrading.md: Back, sh 1")
-    assert kubectl.get("gptservice", "quickstart", namespace=namespace)["metadata"]["generation"] == 1
+    for name in ("quickstart-gpu", "quickstart"):
+        assert kubectl.get("gptservice", name, namespace=namespace)["metadata"]["generation"] == 1
+
+
+def test_a_second_operator_is_installed_for_another_team(reader: Reader, kubectl: Kubectl) -> None:
+    for team in ("team-a", "team-b"):
+        kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})
+    first = f"helm install {RELEASE} charts/{RELEASE} --namespace {NAMESPACE} --create-namespace"
+    reader.shell(first + " --set namespaces='{team-a}'")
+    try:
+        reader.run("docs/operations.md: Install, sh 4")
+        assert kubectl.find("deployment", f"team-b-{RELEASE}", namespace="team-b-system")
+        assert kubectl.find("deployment", RELEASE, namespace=NAMESPACE)
+    finally:
+        reader.shell("helm uninstall team-b --namespace team-b-system --ignore-not-found --wait")
+        for name in ("team-a", "team-b", "team-b-system"):
+            kubectl.run("delete", "namespace", name, "--ignore-not-found", timeout=120)
 
 
 def test_dashboards_and_alerts_are_switched_on(reader: Reader, kubectl: Kubectl, kube: Kube) -> None:
@@ -145,11 +166,11 @@ def test_what_helm_says_next_is_what_works_next(
     start_operator()
     # A watch has no end, and the kinds are needed for some time yet.
     *steps, last = [line for line in commands(said) if not line.endswith(" -w")]
-    assert any("examples/quickstart.yaml" in line for line in steps)
+    assert any("examples/quickstart-gpu.yaml" in line for line in steps)
     applied = [line for line in steps if "authSecret" not in line]
     reader.shell("\n".join(applied))
     wait_until(
-        lambda: kubectl.get("gptservice", "quickstart", namespace=namespace).get("status", {}),
+        lambda: kubectl.get("gptservice", "quickstart-gpu", namespace=namespace).get("status", {}),
         lambda status: "authSecret" in status,
         "the service to have a key",
     )
@@ -185,6 +206,13 @@ def test_without_helm_a_release_s_manifest_is_all_there_is(
         lambda found: "status" in found,
         "the operator to look at it",
     )
+    reader.run("docs/quick-start.md: Without Helm in the cluster, sh 2")
+    left = kubectl.get("all,roles,rolebindings,networkpolicies,poddisruptionbudgets", namespace=NAMESPACE)["items"]
+    assert [each["metadata"]["name"] for each in left if each["kind"] not in ("Pod", "ReplicaSet")] == []
+    assert kubectl.find("clusterrole", RELEASE) is None
+    for crd in CRDS:
+        assert kubectl.find("crd", crd), "what is taken away in another way takes everybody's services along"
+    assert kubectl.get("gptservice", "one-gpu", namespace=namespace)
 
 
 def test_from_git_by_kubectl_alone(reader: Reader, kubectl: Kubectl, kube: Kube, start_operator: StartOperator) -> None:

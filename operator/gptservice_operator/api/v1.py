@@ -163,12 +163,14 @@ class GPTServiceSpec(ApiModel):
     image_pull_secrets: Annotated[list[SecretRef], Field(max_length=8), *list_map("name")] | None = None
     """Secrets with which the runtime image is pulled."""
     startup_timeout_seconds: Annotated[int, Field(ge=10, le=86400)] = 1800
-    """Longest time in seconds from a pod's start until the model answers."""
+    """Longest time in seconds from the start of the engine's container until the model answers. What the init container
+    does before, such as a download, is not in it."""
     drain_timeout_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
     """Longest time in seconds that a stopping pod goes on with requests it has begun."""
 
     priority: Literal["Low", "Normal", "High"] | None = None
-    """How important the service is; also the pods' annotation inference.ai/priority."""
+    """The pods' annotation inference.ai/priority, in lower case, for schedulers and proxies of yours that read it.
+    Neither this operator nor Kubernetes does: what preempts is scheduling.priorityClassName."""
     disruption_budget: DisruptionBudget | None = None
     """PodDisruptionBudget of the pods."""
     network_policy: NetworkPolicy | None = None

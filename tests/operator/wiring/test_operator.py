@@ -237,6 +237,7 @@ async def test_metrics_count_services_by_condition_and_name_none(api: FakeApi, r
         await eventually(lambda: status(api))
         _, said = await asked(port, "/metrics")
     assert 'gptservice_operator_conditions{reason="Accepted",status="True",type="Accepted"}' in said
-    for metric in ("queue_oldest_seconds", "build_info", "ready_seconds_count", "rollout_seconds_count", "leader"):
+    unlabelled = ("queue_oldest_seconds", "ready_seconds_count", "rollout_seconds_count", "services_down", "leader")
+    for metric in ("build_info", *unlabelled):
         assert f"gptservice_operator_{metric}" in said
     assert "chat" not in said

@@ -32,9 +32,9 @@ NO_TESTS_COLLECTED = 5  # pytest.ExitCode
 # clusters and engines side by side would only slow each other down.
 _BY_FILE = ("--maxprocesses", "4", "--dist", "loadfile")
 PARALLEL: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("unit", "wiring"), ("-n", "auto", *_BY_FILE)),
-    # They wait more than they work.
-    "api": ("-n", "4", *_BY_FILE),
+    "unit": ("-n", "auto", *_BY_FILE),
+    # These wait more than they work.
+    **dict.fromkeys(("wiring", "api"), ("-n", "4", *_BY_FILE)),
 }
 # The other family of reports knows no properties of a test.
 _PROPERTIES = ("-o", "junit_family=xunit1")

@@ -21,6 +21,7 @@ _SERVER_SPEC = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 _EVERYWHERE = ("ConfigMap/kube-root-ca.crt", "ServiceAccount/default")
 # The tests' own, which holds the models.
 _GIVEN = ("PersistentVolumeClaim/models",)
+_WITH_STATUS = ("Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget", "PersistentVolumeClaim")
 _REVISION = "deployment.kubernetes.io/revision"
 
 
@@ -160,9 +161,19 @@ class Observer:
         return sorted(found, key=lambda revision: int(revision["revision"]))
 
     def versions(self) -> dict[str, str]:
-        """The resourceVersion of everything in the namespace that the operator could write."""
+        """What differs after a write, of everything in the namespace that the operator could write."""
         found = self._objects(("GPTService", *CHILDREN))
-        return {key: obj["metadata"]["resourceVersion"] for key, obj in found.items()}
+        return {key: _version(key.partition("/")[0], obj) for key, obj in found.items()}
+
+
+def _version(kind: str, obj: Object) -> str:
+    """The resourceVersion, but where Kubernetes writes the status, which it may do late: then all but that."""
+    metadata = obj["metadata"]
+    if kind in _WITH_STATUS:
+        annotations = {key: value for key, value in metadata.get("annotations", {}).items() if key != _REVISION}
+        return json.dumps([metadata["uid"], annotations, plain(obj, {})], sort_keys=True)
+    version: str = metadata["resourceVersion"]
+    return version
 
 
 def plain(obj: Object, owners: dict[str, str]) -> Object:

@@ -102,7 +102,7 @@ def _newest_revision(pods: Sequence[Body], deployment: Body | None) -> list[Body
     key = revisions.key_of_template(section(deployment, "spec", "template"))
     if key is not None:
         ours = [pod for pod in ours if revisions.key_of_template(pod) in (key, None)]
-    return [pod for pod in ours if pod_state.replica_set(pod) == pod_state.replica_set(ours[-1])]
+    return pod_state.of_newest_replica_set(ours, deployment)
 
 
 def of_failed(pod: Body, what: str) -> Cause:

@@ -39,8 +39,10 @@ def kept(key: str, marks: Marks = UNMARKED, **spec: Any) -> Kept:
     return Kept(key, f"chat-{key}", "u", 1, data, marks.annotations)
 
 
-def pod(name: str = "new", key: str = NEW, **more: Any) -> Body:
-    return builders.pod(name, labels={names.REVISION: key}, **more)
+def pod(name: str = "new", key: str = NEW, *, of: str | None = None, **more: Any) -> Body:
+    """Return a pod of a revision; ``of`` tells its ReplicaSet from another one of the same revision."""
+    owner = [{"kind": "ReplicaSet", "name": f"chat-{of or key}", "uid": "rs", "controller": True}]
+    return builders.pod(name, **{"labels": {names.REVISION: key}, "ownerReferences": owner, **more})
 
 
 def served(name: str = "old", key: str = OLD) -> Body:
@@ -55,9 +57,9 @@ def ended(word: str | None, *, again: bool = False, init: bool = False, **more: 
     return pod(init=[one]) if init else pod(containers=[one])
 
 
-def unplaced(seconds: float, message: str = LACKS, name: str = "new") -> Body:
+def unplaced(seconds: float, message: str = LACKS, name: str = "new", key: str = NEW, **more: Any) -> Body:
     told = {"reason": "Unschedulable", "message": message, "lastTransitionTime": at(seconds)}
-    return pod(name, conditions=[builders.condition("PodScheduled", "False", **told)])
+    return pod(name, key, conditions=[builders.condition("PodScheduled", "False", **told)], **more)
 
 
 def deployment(key: str = NEW, replicas: int = 1, **status: int) -> Body:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import pod_state, revisions
-from .api.body import Body, section
+from .api.body import Body, entries, section
 from .cause import Complaint
 from .extract import Entry
 from .render.resolved import ResolvedRollout
@@ -49,6 +49,13 @@ class Case:
     def placed(self) -> int:
         """How many pods have a node."""
         return sum(map(pod_state.has_node, self.present()))
+
+    @property
+    def containers(self) -> frozenset[str]:
+        """The names of the containers that the current revision has; any others in its pods are somebody else's."""
+        spec = section(self.current.data, "template", "spec")
+        listed = entries(spec, "initContainers") + entries(spec, "containers")
+        return frozenset(str(container.get("name")) for container in listed)
 
     @property
     def way_back(self) -> Kept | None:

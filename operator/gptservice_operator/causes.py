@@ -29,6 +29,9 @@ _REFUSED = frozenset(
 _FAILURES = {
     "Evicted": conditions.POD_EVICTED,
     "NodeLost": conditions.NODE_LOST,
+    "NodeShutdown": conditions.NODE_LOST,
+    # So a kubelet whose node shuts down ends what runs there; the one above is what it does not take any more.
+    "Terminated": conditions.NODE_LOST,
     "Preempting": conditions.PREEMPTED,
 }
 _DISRUPTIONS = {

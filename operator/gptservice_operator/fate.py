@@ -166,7 +166,7 @@ def _evidence(case: Case, marks: Marks) -> Cause | None:
     """
     if case.running != case.current.key:
         return None
-    return evidence.against(case.of_revision(case.current.key), pod_state.instant(marks.tried))
+    return evidence.against(case.of_revision(case.current.key), case.containers, pod_state.instant(marks.tried))
 
 
 def _lacks_an_old_pod(case: Case, back_to: Kept | None) -> bool:

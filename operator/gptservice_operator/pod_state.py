@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from .api.body import Body, entries, first, section
@@ -83,6 +83,22 @@ def has_crashed(pod: Body) -> bool:
 def container_statuses(pod: Body) -> list[dict[str, Any]]:
     """Return what the kubelet says of each container, those first that run before the others."""
     return entries(pod, "status", "initContainerStatuses") + entries(pod, "status", "containerStatuses")
+
+
+def only(pod: Body, containers: Collection[str], *, others: bool = False) -> Body:
+    """Return what a pod says of these containers alone, or of all others.
+
+    Args:
+        pod: the pod.
+        containers: their names.
+        others: whether the others are meant.
+    """
+    listed = ("initContainerStatuses", "containerStatuses")
+    kept = {
+        field: [one for one in entries(pod, "status", field) if (one.get("name") in containers) is not others]
+        for field in listed
+    }
+    return {**pod, "status": {**section(pod, "status"), **kept}}
 
 
 def unhealthy_devices(pod: Body) -> list[str]:

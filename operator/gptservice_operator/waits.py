@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from . import blocked, capacity, causes, pod_state, revisions, rivals
+from . import blocked, capacity, causes, evidence, pod_state, revisions, rivals
 from .api import conditions
 from .api.body import Body, section
 from .capacity import Stuck
@@ -192,13 +192,17 @@ def _lacks_what_it_lacked(case: Case, stuck: Stuck, marks: Marks) -> bool:
 
 def _of_pod(case: Case, pod: Body, budget: float) -> Iterator[_Hindrance]:
     """An image may take long to come, of which nothing tells: a pod that says nothing has its start-up budget."""
-    cause = causes.find([pod], None, case.complaints)
+    cause = causes.find([pod_state.only(pod, case.containers)], None, case.complaints)
+    others = causes.find([pod_state.only(pod, case.containers, others=True)], None)
     scheduled = pod_state.instant(pod_state.condition(pod, "PodScheduled").get("lastTransitionTime"))
     since = scheduled or pod_state.created(pod)
     if cause is None or since is None:
         return
     if cause.reason in NEVER_STARTS:
         yield _Hindrance(since, budget, cause)
+    elif others is not None and (others.reason in NEVER_STARTS or others.reason.failing):
+        # Whoever puts a container into the pods puts it into those of any revision.
+        yield _Hindrance(since, budget, others, is_failure=False)
     elif cause.reason is conditions.PODS_STARTING and not _runs(pod):
         yield _Hindrance(since, max(budget, case.startup_timeout), cause)
 
@@ -213,7 +217,7 @@ def _given_up(case: Case, marks: Marks, switched: datetime.datetime) -> list[Bod
     if any(map(pod_state.is_ready, case.of_revision(key))):
         return []
     pods = [pod for pod in case.given_up(key) if tried is None or _made(pod, tried) >= tried]
-    pods = [pod for pod in pods if causes.of_failed(pod, "").reason is not conditions.NODE_LOST]
+    pods = [pod for pod in pods if not evidence.is_the_nodes(pod, case.containers)]
     goes_on = any(_made(pod, switched) >= switched for pod in pods)
     return pods if goes_on and len(pods) >= FAILED_PODS_THAT_COUNT else []
 

@@ -91,6 +91,11 @@ def judged(*pods: Body, **changes: Any) -> Fate:
     return fate.judge(case(*pods, **changes), NOW)
 
 
+def of_others(name: str) -> Body:
+    """Return the status of a container that no revision has, and that ends again and again."""
+    return container(name, waiting={"reason": "CrashLoopBackOff"}, last={"exitCode": 1})
+
+
 GAVE_UP = ended("ModelLoadFailed")["status"]["containerStatuses"]
 
 
@@ -137,6 +142,8 @@ class TestEvidence:
             pytest.param([pod(ownerReferences=[], containers=GAVE_UP)], id="somebody else's"),
             pytest.param([pod(phase="Failed", containers=GAVE_UP)], id="given up by the kubelet"),
             pytest.param([pod(containers=[on_bad_gpu()])], id="a GPU that is called unhealthy"),
+            pytest.param([pod(containers=[container(running={}), of_others("istio-proxy")])], id="a mesh's container"),
+            pytest.param([pod(init=[of_others("vault-agent-init")])], id="somebody's init container"),
         ],
     )
     def test_nothing_else_is(self, pods: list[Body]) -> None:

@@ -25,6 +25,7 @@ from tests.operator.test_fate import (
     deployment,
     judged,
     kept,
+    of_others,
     pod,
     served,
     unplaced,
@@ -130,12 +131,40 @@ class TestNeverStarts:
         assert fate.judge(dataclasses.replace(found, stable=found.current), NOW) == Fate(marks=switched(900))
 
 
+class TestContainersOfOthers:
+    """What a mesh or an agent puts into the pods comes with any revision."""
+
+    @pytest.mark.parametrize(
+        "pods",
+        [
+            pytest.param({"containers": [container(running={}), of_others("istio-proxy")]}, id="crashes"),
+            pytest.param(
+                {"init": [of_others("vault-agent-init")], "containers": held_up("PodInitializing")}, id="first"
+            ),
+            pytest.param(
+                {"containers": [container(running={}), container("proxy", waiting={"reason": "ErrImagePull"})]},
+                id="an image that is not there",
+            ),
+        ],
+    )
+    def test_they_are_told_and_roll_nothing_back(self, pods: Body) -> None:
+        found = judged(placed(90_000, **pods), marks=switched(90_000))
+        assert (found.back_to, found.marks) == (None, switched(90_000))
+        assert found.cause is not None
+        assert found.cause.reason in (conditions.CRASH_LOOP, conditions.IMAGE_PULL_FAILED)
+
+    def test_nor_do_they_hide_what_the_revision_itself_lacks(self) -> None:
+        containers = [*held_up("ImagePullBackOff"), of_others("istio-proxy")]
+        failed = judged(placed(900, containers=containers), marks=switched(WAIT)).marks.failed
+        assert str(failed).startswith("ImagePullFailed: ")
+
+
 class TestGivenUp:
     """Pods that the kubelet refuses or evicts, one after another."""
 
     @pytest.mark.parametrize(
         ("reason", "told"),
-        [("Evicted", "PodEvicted"), ("UnexpectedAdmissionError", "PodRejected"), ("Preempting", "Preempted")],
+        [("Evicted", "PodEvicted"), ("UnexpectedAdmissionError", "PodRejected"), ("DeadlineExceeded", "PodFailed")],
     )
     def test_they_count_though_the_next_one_loads(self, reason: str, told: str) -> None:
         pods = [given_up("a", 170, reason), given_up("b", 90, reason), placed(20, containers=[container(running={})])]
@@ -148,7 +177,11 @@ class TestGivenUp:
             pytest.param([given_up("a", 170)], switched(170), id="one alone"),
             pytest.param([given_up("a", 90), given_up("b", 50)], switched(100), id="not for long"),
             pytest.param([given_up("a", 900), given_up("b", 800)], switched(500), id="before the switch"),
-            pytest.param([given_up("a", 170, "NodeLost"), given_up("b", 165)], switched(170), id="for their node"),
+            *(
+                pytest.param([given_up("a", 170, why), given_up("b", 165, why)], switched(170), id=f"their node: {why}")
+                for why in ("NodeLost", "Terminated", "NodeShutdown", "Preempting")
+            ),
+            pytest.param([given_up("a", 170, "Terminated"), given_up("b", 165)], switched(170), id="one for its node"),
             pytest.param(
                 [given_up("a", 170), given_up("b", 160)],
                 dataclasses.replace(switched(170), tried=at(100)),

@@ -116,7 +116,7 @@ ENTRIES: Mapping[str, tuple[str, str]] = {
         "A pod had to make room for one of higher priority.",
         "`kubectl get events --field-selector reason=Preempted -A`",
     ),
-    "NodeLost": ("The node of a pod does not answer.", "`kubectl get nodes`"),
+    "NodeLost": ("The node of a pod does not answer, or shuts down.", "`kubectl get nodes`"),
     "NoReplicaAvailable": ("Nothing serves. `Ready` says why.", SERVICE),
     "MinimumReplicasAvailable": ("Something serves.", "`kubectl get gptservice NAME`"),
     "AllReplicasReady": ("All replicas are ready and of the current revision.", "`kubectl get gptservice NAME`"),

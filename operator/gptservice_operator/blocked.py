@@ -42,8 +42,17 @@ def by_others(case: Case, stuck: Stuck, ahead: str) -> Cause:
     return _told(case, stuck, ahead)
 
 
-def in_vain(case: Case, stuck: Stuck) -> Cause:
-    """Return that the new pod finds no node, though an old one went."""
+def in_vain(case: Case, stuck: Stuck, closed: Sequence[str]) -> Cause:
+    """Return that the new pod finds no node, though an old one went.
+
+    Args:
+        case: the facts.
+        stuck: the pod that waits.
+        closed: which nodes were closed since, so that another revision would find none either.
+    """
+    if closed:
+        why = f"the place that an old pod has given up may be among those ({', '.join(closed)})"
+        return _told(case, stuck, why, remedy="Open that node again (`kubectl uncordon`), or add another")
     if not _is_restart(case):
         return _told(case, stuck)
     why = "there is nothing to roll back to, as the pods before were of the same revision"

@@ -22,7 +22,7 @@ _TAINTED = re.compile(
     r"|cloud\.google\.com/impending-node-termination|aws-node-termination-handler/)[^}]*\}"
 )
 """Taints that come to a node while pods run there. Of others, the old pods' nodes have none that these do not tolerate,
-and on a node that is lost no pod is ready. From Kubernetes 1.36 on the scheduler names no taint."""
+and on a node that is lost no pod is ready. Kubernetes 1.36's scheduler names no taint."""
 _UNMATCHED = re.compile(r"\d+ node\(s\) didn't match Pod's node affinity/selector")
 
 

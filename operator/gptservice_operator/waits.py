@@ -160,8 +160,9 @@ def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterat
     key, budget = case.current.key, _budget(case)
     stuck = unplaced(case)
     if stuck is not None:
-        is_failure = not _lacks_what_it_lacked(case, stuck, marks)
-        yield _Hindrance(stuck.since, budget, blocked.in_vain(case, stuck), is_failure)
+        closed = _closed(case, stuck)
+        is_failure = not (closed or _lacks_what_it_lacked(case, stuck, marks))
+        yield _Hindrance(stuck.since, budget, blocked.in_vain(case, stuck, closed), is_failure)
     if case.way_back is None:
         return
     for pod in case.of_revision(key):

@@ -321,6 +321,14 @@ class TestClosedNodes:
         for said in ("among those (1 node(s) were unschedulable)", "kubectl uncordon", CHOICE, "undo the edit"):
             assert said in found.cause.message
 
+    def test_one_that_was_closed_once_an_old_pod_had_gone_is_no_failure(self) -> None:
+        """The pods of before would find no node either; the new one goes on by itself when it is open again."""
+        found = judged(unplaced(900, CORDONED), marks=switched(900))
+        assert (found.back_to, found.marks) == (None, switched(900))
+        assert found.cause is not None
+        assert found.cause.reason is conditions.ROLLOUT_BLOCKED
+        assert "kubectl uncordon" in found.cause.message
+
     def test_nodes_without_gpus_and_of_the_control_plane_are_none(self) -> None:
         assert judged(served(), unplaced(60, WITH_CPU_NODES)).takes_old_first
 

@@ -109,6 +109,28 @@ class TestFullNode:
         wait_until(lambda: strategy(observer), lambda now: now == (1, 0), "the usual strategy to come back")
         assert all("ai.example.com/switched" not in one["metadata"]["annotations"] for one in observer.revisions())
 
+    def test_so_it_does_for_a_restart(self, stable: Stable, kube: Kube, namespace: str, observer: Observer) -> None:
+        stable(gpu=WHOLE_NODE, rollout={"surgeWaitSeconds": 1})
+        before = uids(observer)
+        restarted = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-05T12:00:00Z"}}}
+        kube.merge("Deployment", "gpt", namespace, {"spec": {"template": restarted}})
+        wait_until(lambda: uids(observer), lambda now: len(now) == 1 and not now & before, "another pod alone")
+        observer.wait_ready()
+        wait_until(lambda: strategy(observer), lambda now: now == (1, 0), "the usual strategy to come back")
+
+    def test_replicas_that_find_no_gpu_hold_no_rollout_up(
+        self, stable: Stable, kube: Kube, namespace: str, observer: Observer
+    ) -> None:
+        """The Deployment's controller counts them as unavailable."""
+        stable(gpu=WHOLE_NODE, rollout={"surgeWaitSeconds": 1})
+        kube.merge("GPTService", "gpt", namespace, {"spec": {"replicas": 2}})
+        wait_reason(observer, "InsufficientGPU")
+        before = uids(observer)
+        kube.merge("GPTService", "gpt", namespace, {"spec": {"maxTokens": 7}})
+        wait_until(lambda: uids(observer), lambda now: len(now) == 2 and not now & before, "two other pods")
+        observer.wait(lambda o: holds(o, "Available"), "to serve again")
+        assert strategy(observer) == (0, 2)
+
     @pytest.mark.parametrize(
         ("spec", "edit"),
         [

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import pod_state, revisions
-from .api.body import Body, section
+from .api.body import Body, entries, section
 from .cause import Complaint
 from .extract import Entry
 from .render.resolved import ResolvedRollout
@@ -46,6 +46,18 @@ class Case:
         return count if isinstance(count, int) else self.replicas
 
     @property
+    def placed(self) -> int:
+        """How many pods have a node."""
+        return sum(map(pod_state.has_node, self.present()))
+
+    @property
+    def containers(self) -> frozenset[str]:
+        """The names of the containers that the current revision has; any others in its pods are somebody else's."""
+        spec = section(self.current.data, "template", "spec")
+        listed = entries(spec, "initContainers") + entries(spec, "containers")
+        return frozenset(str(container.get("name")) for container in listed)
+
+    @property
     def way_back(self) -> Kept | None:
         """What the current revision can be rolled back to."""
         stable = self.stable
@@ -55,13 +67,18 @@ class Case:
         """Return the pods of the Deployment that stay; those that the kubelet has given up do nothing any more."""
         return [pod for pod in pod_state.of_deployment(self.pods, self.deployment) if not pod_state.has_failed(pod)]
 
-    def of_revision(self, key: str) -> list[Body]:
+    def of_revision(self, key: str | None) -> list[Body]:
         """Return those of one revision."""
         return [pod for pod in self.present() if revisions.key_of_template(pod) == key]
 
-    def others(self, key: str) -> list[Body]:
-        """Return those of all other revisions."""
-        return [pod for pod in self.present() if revisions.key_of_template(pod) != key]
+    def newest(self) -> list[Body]:
+        """Return those of the Deployment's template as it is now."""
+        return pod_state.of_newest_replica_set(self.of_revision(self.running), self.deployment)
+
+    def older(self) -> list[Body]:
+        """Return those of any other template: another revision's, or this one's of before a restart."""
+        newest = [pod["metadata"]["name"] for pod in self.newest()]
+        return [pod for pod in self.present() if pod["metadata"]["name"] not in newest]
 
     def given_up(self, key: str) -> list[Body]:
         """Return the pods of one revision that the kubelet has refused or evicted, the oldest first."""

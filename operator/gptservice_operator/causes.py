@@ -29,6 +29,9 @@ _REFUSED = frozenset(
 _FAILURES = {
     "Evicted": conditions.POD_EVICTED,
     "NodeLost": conditions.NODE_LOST,
+    "NodeShutdown": conditions.NODE_LOST,
+    # So a kubelet whose node shuts down ends what runs there; the one above is what it does not take any more.
+    "Terminated": conditions.NODE_LOST,
     "Preempting": conditions.PREEMPTED,
 }
 _DISRUPTIONS = {
@@ -102,7 +105,7 @@ def _newest_revision(pods: Sequence[Body], deployment: Body | None) -> list[Body
     key = revisions.key_of_template(section(deployment, "spec", "template"))
     if key is not None:
         ours = [pod for pod in ours if revisions.key_of_template(pod) in (key, None)]
-    return [pod for pod in ours if pod_state.replica_set(pod) == pod_state.replica_set(ours[-1])]
+    return pod_state.of_newest_replica_set(ours, deployment)
 
 
 def of_failed(pod: Body, what: str) -> Cause:

@@ -90,7 +90,7 @@ def decide(
     decided = judge(_case(snapshot, resolved, known, data, complaints or {}), now).remembering(replacement.mark)
     back_to = decided.back_to
     run = resolved if back_to is None else exposed.as_run(resolved, back_to.data["template"], service)
-    manifests = _manifests(run, data, known, decided)
+    manifests = _manifests(run, data, known, decided, _wanted(resolved, snapshot))
     differing = (*exposed.differences(resolved, run), *_in_the_way(manifests, snapshot.deployment))
     return Decision(
         resolved=run,
@@ -116,11 +116,11 @@ def _replacement(
 
 
 def _manifests(
-    resolved: Resolved, data: Mapping[str, Any], known: Mapping[str, revisions.Kept], decided: Fate
+    resolved: Resolved, data: Mapping[str, Any], known: Mapping[str, revisions.Kept], decided: Fate, wanted: int
 ) -> list[Manifest]:
     rollout = resolved.rollout
     if decided.takes_old_first and rollout.strategy == "RollingUpdate":
-        rollout = dataclasses.replace(rollout, max_surge=0, max_unavailable=1)
+        rollout = dataclasses.replace(rollout, max_surge=0, max_unavailable=decided.max_unavailable(wanted))
     return render(
         dataclasses.replace(resolved, rollout=rollout),
         data,
@@ -128,6 +128,13 @@ def _manifests(
         marks=decided.marks.annotations,
         runs=decided.back_to.data if decided.back_to is not None else None,
     )
+
+
+def _wanted(resolved: Resolved, snapshot: Snapshot) -> int:
+    """Return how many pods the Deployment is to have once it is written: an autoscaler's count is not ours."""
+    live = section(snapshot.deployment.body, "spec").get("replicas") if snapshot.deployment is not None else None
+    is_scaled = resolved.autoscaling is not None and isinstance(live, int)
+    return live if is_scaled and isinstance(live, int) else resolved.replicas
 
 
 def _expired(known: Mapping[str, revisions.Kept], referred: set[str]) -> Iterator[Delete]:

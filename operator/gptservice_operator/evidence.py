@@ -1,9 +1,10 @@
-"""Which ends of containers speak against a revision, and which may be the node's fault, or of before."""
+"""Which ends of containers and pods speak against a revision, and which are the node's, of before, or of others."""
 
 import datetime
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 
-from . import ends, pod_state
+from . import causes, ends, pod_state
 from .api import conditions
 from .api.body import Body, section
 from .cause import Cause
@@ -23,9 +24,14 @@ TOLD = frozenset(
 SEEN = frozenset({conditions.CRASH_LOOP, conditions.OUT_OF_MEMORY})
 """Causes that are only read off how a container ended: it may be the node's fault, so that it has to happen again."""
 ENDS_THAT_COUNT = 2
+_OF_THE_NODE = frozenset({conditions.NODE_LOST, conditions.PREEMPTED})
+"""Why a kubelet gives a pod up that would have gone on: its node shuts down, or something critical needs the room."""
+_PRESSED = re.compile(r"The node (?:had condition|was low on resource: (?:memory|pids))")
+"""Of the disk it is not said who fills it: what a model takes in a volume is in no container's usage."""
+_USES_MORE = re.compile(r"Container (\S+) was using \S+, request is ")
 
 
-def against(pods: Sequence[Body], since: datetime.datetime | None = None) -> Cause | None:
+def against(pods: Sequence[Body], containers: Collection[str], since: datetime.datetime | None = None) -> Cause | None:
     """Return why a revision fails, by the word of its own pods; None if nothing speaks against it.
 
     A pod that is ready has got over whatever it says of its past, what is waited for is no failure of a revision, and
@@ -33,14 +39,32 @@ def against(pods: Sequence[Body], since: datetime.datetime | None = None) -> Cau
 
     Args:
         pods: those of the revision that stay.
+        containers: names of those that the revision has. Others', such as of a mesh, come with every revision.
         since: when the revision was last given a new try: what ended before does not count.
     """
     unready = [pod for pod in pods if not (pod_state.is_ready(pod) or pod_state.unhealthy_devices(pod))]
-    return next((cause for pod in unready for cause in _of_pod(pod, since)), None)
+    return next((cause for pod in unready for cause in _of_pod(pod, containers, since)), None)
 
 
-def _of_pod(pod: Body, since: datetime.datetime | None) -> Iterator[Cause]:
+def is_the_nodes(pod: Body, containers: Collection[str]) -> bool:
+    """Return whether a pod was given up for its node's sake, so that another revision would fare no better.
+
+    One that is evicted for want of memory has it coming if one of its containers uses more than it asks for.
+
+    Args:
+        pod: a pod that has failed.
+        containers: names of those that its revision has.
+    """
+    reason, message = causes.of_failed(pod, "").reason, str(section(pod, "status").get("message") or "")
+    if reason is conditions.POD_EVICTED:
+        return bool(_PRESSED.match(message)) and not set(_USES_MORE.findall(message)) & set(containers)
+    return reason in _OF_THE_NODE
+
+
+def _of_pod(pod: Body, containers: Collection[str], since: datetime.datetime | None) -> Iterator[Cause]:
     for container in pod_state.container_statuses(pod):
+        if container.get("name") not in containers:
+            continue
         ended = section(container, "state", "terminated") or section(container, "lastState", "terminated")
         if not ended.get("exitCode") or _is_older(ended, since):
             continue

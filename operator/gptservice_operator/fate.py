@@ -41,6 +41,19 @@ class Fate:
         """Whether an old pod goes before a new one comes, whatever the strategy says."""
         return self.marks.switched is not None
 
+    def max_unavailable(self, wanted: int) -> int:
+        """Return how many pods may be unavailable while old ones go first: those that have no place, and one that had.
+
+        The Deployment's controller counts a pod that waits for a node as unavailable: with 1 alone, one such pod would
+        keep it from taking any that serves. What it is to keep is one less than there was place for, which must not
+        depend on the pods of the moment: while one drains, and before the next has its place, there are fewer.
+
+        Args:
+            wanted: how many pods there are to be.
+        """
+        places = self.marks.places
+        return 1 if places is None else max(1, min(wanted, 1 + wanted - places))
+
 
 def judge(case: Case, now: datetime.datetime) -> Fate:
     """Decide on the current revision.
@@ -51,24 +64,26 @@ def judge(case: Case, now: datetime.datetime) -> Fate:
     """
     marks = _remembered(case, now)
     marks = dataclasses.replace(marks, freeing=waits.freeing(case, marks))
-    wait = waits.Waits() if marks.failed is not None else waits.judge(case, marks, now)
+    wait = waits.judge(_as_run(case, marks), marks, now)
     if marks.failed is None and case.rollout.auto_rollback and case.way_back is not None and case.replicas:
         failure = wait.hopeless or _evidence(case, marks)
         if failure is not None:
-            marks = _failed(case, marks, failure, now)
+            # Nothing of the new revision is waited for any more.
+            marks, wait = _failed(case, marks, failure, now), waits.Waits()
     back_to = case.way_back if marks.failed is not None else None
     if back_to is not None:
         marks = dataclasses.replace(marks, outage=outage.ended(marks.outage, case.present()))
-    if _is_over(case, (back_to or case.current).key):
-        marks = dataclasses.replace(marks, switched=None, held=None, freeing=None)
-    elif marks.switched is None and ((back_to is None and wait.is_to_switch) or _lacks_an_old_pod(case, back_to)):
-        held = waits.held(case) if back_to is None else None
-        marks = dataclasses.replace(marks, switched=_text(now), held=held)
+    marks = _strategy(case, marks, back_to, now, is_to_switch=wait.is_to_switch)
+    again = case.rollout.surge_wait_seconds if wait.is_to_switch else wait.again
     if back_to is not None:
-        return Fate(marks=marks, back_to=back_to, cause=_rolled_back(case, back_to, marks))
-    if wait.is_to_switch:
-        return Fate(marks=marks, again=case.rollout.surge_wait_seconds)
-    return Fate(marks=marks, cause=wait.hopeless or wait.blocked, again=wait.again)
+        return Fate(marks=marks, back_to=back_to, cause=_rolled_back(case, back_to, marks), again=again)
+    return Fate(marks=marks, cause=wait.hopeless or wait.blocked, again=again)
+
+
+def _as_run(case: Case, marks: Marks) -> Case:
+    """Return the case of the revision whose pods may wait: somebody may restart what was rolled back to."""
+    run = case.way_back if marks.failed is not None else None
+    return case if run is None else dataclasses.replace(case, current=run)
 
 
 def _remembered(case: Case, now: datetime.datetime) -> Marks:
@@ -93,6 +108,17 @@ def _remembered(case: Case, now: datetime.datetime) -> Marks:
     return marks
 
 
+def _strategy(case: Case, marks: Marks, back_to: Kept | None, now: datetime.datetime, *, is_to_switch: bool) -> Marks:
+    """Return the marks with what is to be remembered of whether old pods go first, and from how many places."""
+    if _is_over(case, (back_to or case.current).key):
+        return dataclasses.replace(marks, switched=None, held=None, freeing=None)
+    if marks.switched is not None:
+        return dataclasses.replace(marks, held=_most_places(case, marks, now))
+    if is_to_switch or _lacks_an_old_pod(case, back_to):
+        return dataclasses.replace(marks, switched=_text(now), held=str(_places(case, now)))
+    return marks
+
+
 def _failed(case: Case, marks: Marks, failure: Cause, now: datetime.datetime) -> Marks:
     cause = wording.without(f"{failure.reason.name}: {failure.lasting}", wording.env_values(case.service))
     return dataclasses.replace(
@@ -104,6 +130,23 @@ def _failed(case: Case, marks: Marks, failure: Cause, now: datetime.datetime) ->
         freeing=None,
         outage=outage.begun(case.service, case.present(), _text(now)),
     )
+
+
+def _places(case: Case, now: datetime.datetime) -> int:
+    """Return for how many pods there is a node; what is on its way out holds one until its time is over."""
+    made = [pod for pod in pod_state.made_by(case.pods, case.deployment) if not pod_state.has_failed(pod)]
+    gone_by = [pod_state.instant(pod["metadata"].get("deletionTimestamp")) for pod in made]
+    return sum(pod_state.has_node(pod) and (at is None or at > now) for pod, at in zip(made, gone_by, strict=True))
+
+
+def _most_places(case: Case, marks: Marks, now: datetime.datetime) -> str | None:
+    """Return how many there were at most since the switch; of one that an earlier version made nothing is known.
+
+    A way back has what there is when it begins: it may be for want of a place that it is made.
+    """
+    if marks.places is None:
+        return str(_places(case, now)) if marks.failed is not None else marks.held
+    return str(max(marks.places, _places(case, now)))
 
 
 def _text(moment: datetime.datetime) -> str:
@@ -123,7 +166,7 @@ def _evidence(case: Case, marks: Marks) -> Cause | None:
     """
     if case.running != case.current.key:
         return None
-    return evidence.against(case.of_revision(case.current.key), pod_state.instant(marks.tried))
+    return evidence.against(case.of_revision(case.current.key), case.containers, pod_state.instant(marks.tried))
 
 
 def _lacks_an_old_pod(case: Case, back_to: Kept | None) -> bool:

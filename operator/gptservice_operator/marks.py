@@ -28,7 +28,7 @@ class Marks:
     switched: str | None = None
     """Since when its rollout, or its rollback, takes an old pod away first."""
     held: str | None = None
-    """How many of the service's pods had a node then."""
+    """For how many of the service's pods there was a node then, or at any time since."""
     freeing: str | None = None
     """Until when pods that are being deleted may hold what a new one waits for: their latest deletionTimestamp."""
     tried: str | None = None
@@ -42,6 +42,11 @@ class Marks:
     def of(cls, annotations: Mapping[str, str]) -> "Marks":
         """Read the marks off a ControllerRevision's annotations."""
         return cls(**{field: annotations.get(name) for field, name in _ANNOTATIONS.items()})
+
+    @property
+    def places(self) -> int | None:
+        """The number that ``held`` says; None if nothing does."""
+        return int(self.held) if self.held is not None and self.held.isdecimal() else None
 
     @property
     def annotations(self) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """What pods say of themselves, whoever asks: whose they are, whether they take traffic, and since when."""
 
 import datetime
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from .api.body import Body, entries, first, section
@@ -30,6 +31,27 @@ def replica_set(pod: Body) -> str:
     """Return the name of the ReplicaSet that made a pod; empty if none did."""
     owner = first(entries(pod, "metadata", "ownerReferences"), kind="ReplicaSet")
     return str(owner.get("name") or "")
+
+
+_NEWEST = re.compile(r'(?i)\breplica ?set "([^"]+)"')
+"""How the Deployment's controller names the ReplicaSet of the newest template, in ``Progressing``."""
+
+
+def of_newest_replica_set(pods: Sequence[Body], deployment: Body | None) -> list[Body]:
+    """Return those that were made of the Deployment's template as it is now, and not of the same revision's before.
+
+    `kubectl rollout restart`, or a container that somebody adds, makes another ReplicaSet of the same revision. A pod
+    of the older one may well be the youngest: it stands in for one that was lost.
+
+    Args:
+        pods: those of the revision, the oldest first.
+        deployment: the live Deployment.
+    """
+    told = _NEWEST.search(str(condition(deployment or {}, "Progressing").get("message") or ""))
+    # What an apply has changed since, the controller has not seen.
+    if told is not None and any(replica_set(pod) == told.group(1) for pod in pods):
+        return [pod for pod in pods if replica_set(pod) == told.group(1)]
+    return [pod for pod in pods if replica_set(pod) == replica_set(pods[-1])]
 
 
 def is_leaving(pod: Body) -> bool:
@@ -61,6 +83,22 @@ def has_crashed(pod: Body) -> bool:
 def container_statuses(pod: Body) -> list[dict[str, Any]]:
     """Return what the kubelet says of each container, those first that run before the others."""
     return entries(pod, "status", "initContainerStatuses") + entries(pod, "status", "containerStatuses")
+
+
+def only(pod: Body, containers: Collection[str], *, others: bool = False) -> Body:
+    """Return what a pod says of these containers alone, or of all others.
+
+    Args:
+        pod: the pod.
+        containers: their names.
+        others: whether the others are meant.
+    """
+    listed = ("initContainerStatuses", "containerStatuses")
+    kept = {
+        field: [one for one in entries(pod, "status", field) if (one.get("name") in containers) is not others]
+        for field in listed
+    }
+    return {**pod, "status": {**section(pod, "status"), **kept}}
 
 
 def unhealthy_devices(pod: Body) -> list[str]:

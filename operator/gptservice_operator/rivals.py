@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from . import capacity, pod_state, revisions
+from . import capacity, pod_state
 from .api.body import Body, section
 from .extract import Entry
 
@@ -41,11 +41,11 @@ def told(names: Sequence[str]) -> str:
 def _takers(entries: Sequence[Entry], resource: str) -> Iterator[tuple[Entry, Body]]:
     pods = [(entry, entry.body()) for entry in entries]
     placed = {
-        revisions.key_of_template(pod) for _, pod in pods if pod_state.has_node(pod) and not pod_state.has_failed(pod)
+        pod_state.replica_set(pod) for _, pod in pods if pod_state.has_node(pod) and not pod_state.has_failed(pod)
     }
     for entry, pod in pods:
         stuck = capacity.stuck([pod])
-        if stuck is not None and stuck.lacks(resource) and not placed - {revisions.key_of_template(pod)}:
+        if stuck is not None and stuck.lacks(resource) and not placed - {pod_state.replica_set(pod)}:
             yield entry, pod
 
 

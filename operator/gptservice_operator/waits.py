@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from . import capacity, causes, pod_state, revisions, rivals, wording
+from . import blocked, capacity, causes, evidence, pod_state, revisions, rivals
 from .api import conditions
 from .api.body import Body, section
 from .capacity import Stuck
@@ -31,8 +31,6 @@ FAILED_PODS_THAT_COUNT = 2
 """One that the kubelet gives up may be the node's fault."""
 RIVALS_AGAIN_SECONDS = 10.0
 """How often it is looked whether another service's pod waits still."""
-_NO_PLACE_LEFT = "Free or add what the scheduler names, or undo the edit"
-"""In place of the advice to have an old pod taken away first, where that is what was done, or is of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,26 +56,26 @@ def judge(case: Case, marks: Marks, now: datetime.datetime) -> Waits:
     switched = pod_state.instant(marks.switched)
     if switched is not None:
         return _after_the_switch(case, marks, switched, now)
-    stuck, old = unplaced(case), case.others(case.current.key)
+    stuck, old = unplaced(case), case.older()
     if stuck is None or not old:
         return Waits()
     begun = max(stuck.since, pod_state.instant(marks.freeing) or stuck.since)
     left = case.rollout.surge_wait_seconds - (now - begun).total_seconds()
     if left > 0:
         return Waits(again=left)
-    if _can_switch(case, stuck, old):
-        ahead = _ahead(case, stuck, old)
-        if not ahead:
-            return Waits(is_to_switch=True)
+    if not _can_switch(case, stuck, old):
+        return Waits(blocked=blocked.by_shortage(case, stuck))
+    if closed := _closed(case, stuck):
+        return Waits(blocked=blocked.by_closed_nodes(case, stuck, closed))
+    if ahead := _ahead(case, stuck, old):
         # Nothing wakes this service when another's pod has gone.
-        return Waits(blocked=_blocked(stuck, rivals.told(ahead), without_advice=True), again=RIVALS_AGAIN_SECONDS)
-    return Waits(blocked=_blocked(stuck, without_advice=case.rollout.max_surge == 0))
+        return Waits(blocked=blocked.by_others(case, stuck, rivals.told(ahead)), again=RIVALS_AGAIN_SECONDS)
+    return Waits(is_to_switch=True)
 
 
 def unplaced(case: Case) -> Stuck | None:
     """Return the new pod that waits longest for a node; None if none does."""
-    key = case.current.key
-    return capacity.stuck(case.of_revision(key)) if case.running == key else None
+    return capacity.stuck(case.newest()) if case.running == case.current.key else None
 
 
 def freeing(case: Case, marks: Marks) -> str | None:
@@ -93,29 +91,34 @@ def freeing(case: Case, marks: Marks) -> str | None:
     return max([*times, *filter(None, [marks.freeing])], default=None)
 
 
-def held(case: Case) -> str:
-    """Return how many pods have a node, as a switch remembers it: where fewer have one later, a place was given up."""
-    return str(_placed(case))
-
-
-def _placed(case: Case) -> int:
-    return sum(map(pod_state.has_node, case.present()))
-
-
 def _can_switch(case: Case, stuck: Stuck, old: Sequence[Body]) -> bool:
     """Return whether the strategy is ours to choose and taking an old pod away can help."""
     if case.rollout.is_chosen or not stuck.lacks(_resource(case)):
+        return False
+    if capacity.has_grown(_waiting(case, stuck), _spec(case), old):
         return False
     kept = [case.known.get(str(revisions.key_of_template(pod))) for pod in old]
     return all(one is not None and capacity.frees_enough(one.data, case.current.data) for one in kept)
 
 
+def _closed(case: Case, stuck: Stuck) -> list[str]:
+    """Return why an old pod's node may not take the new one, though it were free."""
+    live = section(case.deployment or {}, "spec", "template", "spec")
+    return stuck.closed(is_narrowed=bool(live) and capacity.is_narrowed(live, _spec(case)))
+
+
+def _waiting(case: Case, stuck: Stuck) -> Body:
+    return next(pod for pod in case.present() if pod["metadata"]["name"] == stuck.pod)
+
+
+def _spec(case: Case) -> Body:
+    return section(case.current.data, "template", "spec")
+
+
 def _ahead(case: Case, stuck: Stuck, old: Sequence[Body]) -> list[str]:
     """Return whose pods would get what an old one gives up."""
-    waiting = next(pod for pod in case.present() if pod["metadata"]["name"] == stuck.pod)
     # Admission sets it from the PriorityClass; all else is as it was rendered.
-    priority = section(waiting, "spec").get("priority")
-    ours = {**section(case.current.data, "template", "spec"), "priority": priority}
+    ours = {**_spec(case), "priority": section(_waiting(case, stuck), "spec").get("priority")}
     kept = [case.known[str(revisions.key_of_template(pod))] for pod in old]
     places = [section(one.data, "template", "spec") for one in kept]
     return rivals.ahead(case.waiting, _resource(case), ours, places)
@@ -123,13 +126,6 @@ def _ahead(case: Case, stuck: Stuck, old: Sequence[Body]) -> list[str]:
 
 def _resource(case: Case) -> str:
     return str(section(case.current.data, "effective").get("gpuResourceName"))
-
-
-def _blocked(stuck: Stuck, more: str = "", *, without_advice: bool) -> Cause:
-    what = f"pod {stuck.pod} of the new revision finds no node; the scheduler says: {wording.settled(stuck.words)}"
-    what = f"{what.rstrip('.')}; {more}" if more else what
-    reason = conditions.ROLLOUT_BLOCKED
-    return Cause(reason, f"{what.rstrip('.')}. {_NO_PLACE_LEFT}" if without_advice else reason.message(what))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +160,9 @@ def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterat
     key, budget = case.current.key, _budget(case)
     stuck = unplaced(case)
     if stuck is not None:
-        is_failure = not _lacks_what_it_lacked(case, stuck, marks)
-        yield _Hindrance(stuck.since, budget, _blocked(stuck, without_advice=True), is_failure)
+        closed = _closed(case, stuck)
+        is_failure = not (closed or _lacks_what_it_lacked(case, stuck, marks))
+        yield _Hindrance(stuck.since, budget, blocked.in_vain(case, stuck, closed), is_failure)
     if case.way_back is None:
         return
     for pod in case.of_revision(key):
@@ -183,26 +180,30 @@ def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterat
 
 def _budget(case: Case) -> float:
     """An old pod may take its whole grace period to go; what it holds is not free before."""
-    grace = section(case.current.data, "template", "spec").get("terminationGracePeriodSeconds")
+    grace = _spec(case).get("terminationGracePeriodSeconds")
     return case.rollout.surge_wait_seconds + (grace if isinstance(grace, int) else 0)
 
 
 def _lacks_what_it_lacked(case: Case, stuck: Stuck, marks: Marks) -> bool:
     """Return whether as many pods have a node as before the switch: the others found no GPU before either."""
-    if not (marks.held or "").isdigit() or not stuck.lacks(_resource(case)):
+    if marks.places is None or not stuck.lacks(_resource(case)):
         return False
-    return _placed(case) >= min(int(marks.held or 0), case.wanted)
+    return case.placed >= min(marks.places, case.wanted)
 
 
 def _of_pod(case: Case, pod: Body, budget: float) -> Iterator[_Hindrance]:
     """An image may take long to come, of which nothing tells: a pod that says nothing has its start-up budget."""
-    cause = causes.find([pod], None, case.complaints)
+    cause = causes.find([pod_state.only(pod, case.containers)], None, case.complaints)
+    others = causes.find([pod_state.only(pod, case.containers, others=True)], None)
     scheduled = pod_state.instant(pod_state.condition(pod, "PodScheduled").get("lastTransitionTime"))
     since = scheduled or pod_state.created(pod)
     if cause is None or since is None:
         return
     if cause.reason in NEVER_STARTS:
         yield _Hindrance(since, budget, cause)
+    elif others is not None and (others.reason in NEVER_STARTS or others.reason.failing):
+        # Whoever puts a container into the pods puts it into those of any revision.
+        yield _Hindrance(since, budget, others, is_failure=False)
     elif cause.reason is conditions.PODS_STARTING and not _runs(pod):
         yield _Hindrance(since, max(budget, case.startup_timeout), cause)
 
@@ -217,7 +218,7 @@ def _given_up(case: Case, marks: Marks, switched: datetime.datetime) -> list[Bod
     if any(map(pod_state.is_ready, case.of_revision(key))):
         return []
     pods = [pod for pod in case.given_up(key) if tried is None or _made(pod, tried) >= tried]
-    pods = [pod for pod in pods if causes.of_failed(pod, "").reason is not conditions.NODE_LOST]
+    pods = [pod for pod in pods if not evidence.is_the_nodes(pod, case.containers)]
     goes_on = any(_made(pod, switched) >= switched for pod in pods)
     return pods if goes_on and len(pods) >= FAILED_PODS_THAT_COUNT else []
 

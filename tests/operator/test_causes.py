@@ -281,7 +281,7 @@ CAUSES = [
     pytest.param(failed("Preempting", "for a critical pod"), conditions.PREEMPTED, "critical pod", id="by a kubelet"),
     pytest.param(
         failed("Terminated", "Pod was terminated in response to imminent node shutdown."),
-        conditions.POD_FAILED,
+        conditions.NODE_LOST,
         "Terminated: Pod was terminated",
         id="the node was shut down",
     ),

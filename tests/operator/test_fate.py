@@ -39,8 +39,10 @@ def kept(key: str, marks: Marks = UNMARKED, **spec: Any) -> Kept:
     return Kept(key, f"chat-{key}", "u", 1, data, marks.annotations)
 
 
-def pod(name: str = "new", key: str = NEW, **more: Any) -> Body:
-    return builders.pod(name, labels={names.REVISION: key}, **more)
+def pod(name: str = "new", key: str = NEW, *, of: str | None = None, **more: Any) -> Body:
+    """Return a pod of a revision; ``of`` tells its ReplicaSet from another one of the same revision."""
+    owner = [{"kind": "ReplicaSet", "name": f"chat-{of or key}", "uid": "rs", "controller": True}]
+    return builders.pod(name, **{"labels": {names.REVISION: key}, "ownerReferences": owner, **more})
 
 
 def served(name: str = "old", key: str = OLD) -> Body:
@@ -55,9 +57,9 @@ def ended(word: str | None, *, again: bool = False, init: bool = False, **more: 
     return pod(init=[one]) if init else pod(containers=[one])
 
 
-def unplaced(seconds: float, message: str = LACKS, name: str = "new") -> Body:
+def unplaced(seconds: float, message: str = LACKS, name: str = "new", key: str = NEW, **more: Any) -> Body:
     told = {"reason": "Unschedulable", "message": message, "lastTransitionTime": at(seconds)}
-    return pod(name, conditions=[builders.condition("PodScheduled", "False", **told)])
+    return pod(name, key, conditions=[builders.condition("PodScheduled", "False", **told)], **more)
 
 
 def deployment(key: str = NEW, replicas: int = 1, **status: int) -> Body:
@@ -87,6 +89,11 @@ def case(*pods: Body, marks: Marks = UNMARKED, new: Body | None = None, **change
 
 def judged(*pods: Body, **changes: Any) -> Fate:
     return fate.judge(case(*pods, **changes), NOW)
+
+
+def of_others(name: str) -> Body:
+    """Return the status of a container that no revision has, and that ends again and again."""
+    return container(name, waiting={"reason": "CrashLoopBackOff"}, last={"exitCode": 1})
 
 
 GAVE_UP = ended("ModelLoadFailed")["status"]["containerStatuses"]
@@ -135,6 +142,8 @@ class TestEvidence:
             pytest.param([pod(ownerReferences=[], containers=GAVE_UP)], id="somebody else's"),
             pytest.param([pod(phase="Failed", containers=GAVE_UP)], id="given up by the kubelet"),
             pytest.param([pod(containers=[on_bad_gpu()])], id="a GPU that is called unhealthy"),
+            pytest.param([pod(containers=[container(running={}), of_others("istio-proxy")])], id="a mesh's container"),
+            pytest.param([pod(init=[of_others("vault-agent-init")])], id="somebody's init container"),
         ],
     )
     def test_nothing_else_is(self, pods: list[Body]) -> None:

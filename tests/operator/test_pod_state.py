@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from gptservice_operator import pod_state
-from tests.operator.builders import Body, container, pod
+from tests.operator.builders import Body, condition, container, pod
 
 NOW = datetime.datetime(2026, 1, 5, 12, 0, 0, tzinfo=datetime.UTC)
 DEPLOYMENT: Body = {"metadata": {"name": "chat"}}
@@ -38,6 +38,29 @@ def test_whose_pods_they_are() -> None:
     listed = [pod("a"), leaving, stranger, other]
     assert [one["metadata"]["name"] for one in pod_state.made_by(listed, DEPLOYMENT)] == ["a", "b"]
     assert [one["metadata"]["name"] for one in pod_state.of_deployment(listed, DEPLOYMENT)] == ["a"]
+
+
+def of(replica_set: str, name: str) -> Body:
+    return pod(name, ownerReferences=[{"kind": "ReplicaSet", "name": replica_set}])
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param('ReplicaSet "chat-2" is progressing.', ["b"], id="under way"),
+        pytest.param('Created new replica set "chat-2"', ["b"], id="just made"),
+        pytest.param('Found new replica set "chat-2"', ["b"], id="found"),
+        pytest.param('ReplicaSet "chat-1" has timed out progressing.', ["a", "c"], id="too slow"),
+        pytest.param('ReplicaSet "chat-0" has successfully progressed.', ["a", "c"], id="one that has no pod here"),
+        pytest.param("Deployment is paused", ["a", "c"], id="of something else"),
+    ],
+)
+def test_which_are_of_the_template_as_it_is_now(message: str, expected: list[str]) -> None:
+    """Where the Deployment does not tell, the youngest is."""
+    deployment = {**DEPLOYMENT, "status": {"conditions": [condition("Progressing", "True", message=message)]}}
+    pods = [of("chat-1", "a"), of("chat-2", "b"), of("chat-1", "c")]
+    assert [one["metadata"]["name"] for one in pod_state.of_newest_replica_set(pods, deployment)] == expected
+    assert pod_state.of_newest_replica_set([], None) == []
 
 
 @pytest.mark.parametrize(("code", "expected"), [(1, True), (137, True), (0, False)])

@@ -13,9 +13,11 @@ GPU = "nvidia.com/gpu"
 LACKS = f"0/3 nodes are available: 3 Insufficient {GPU}."
 
 
-def unplaced(name: str, *, revision: str = "a", message: str = LACKS, **spec: Any) -> Entry:
+def unplaced(
+    name: str, *, revision: str = "a", message: str = LACKS, replica_set: str | None = None, **spec: Any
+) -> Entry:
     told = builders.condition("PodScheduled", "False", reason="Unschedulable", message=message)
-    return entry(builders.pod(name, of="other", conditions=[told]), revision, {**asking(1), **spec})
+    return entry(builders.pod(name, of="other", conditions=[told]), revision, {**asking(1), **spec}, replica_set)
 
 
 def asking(count: int) -> Body:
@@ -31,8 +33,9 @@ def over(name: str) -> Entry:
     return entry(builders.pod(name, of="other", phase="Failed"), "a", {})
 
 
-def entry(body: Body, revision: str, spec: Body) -> Entry:
+def entry(body: Body, revision: str, spec: Body, replica_set: str | None = None) -> Entry:
     body["metadata"]["labels"][names.REVISION] = revision
+    body["metadata"]["ownerReferences"][0]["name"] = f"other-{replica_set or revision}"
     return builders.entry({**body, "spec": spec})
 
 
@@ -50,6 +53,7 @@ POOL, ELSEWHERE = {"pool": "a"}, {"pool": "b"}
         pytest.param([unplaced("x"), placed("y")], True, id="one more replica"),
         pytest.param([unplaced("x", message="0/3 nodes are available: 3 Insufficient cpu.")], False, id="of no GPU"),
         pytest.param([unplaced("x", revision="b"), placed("y")], False, id="a rollout that gives up one itself"),
+        pytest.param([unplaced("x", replica_set="b"), placed("y")], False, id="a restart that gives up one itself"),
         pytest.param(
             [unplaced("x", revision="b"), placed("y", deletionTimestamp=builders.CREATED)],
             False,

@@ -285,6 +285,53 @@ class TestSwitch:
         await world.settle()
         assert (strategy(world), marks(world, new)) == ((1, 0), {})
 
+    async def test_pods_that_had_no_gpu_before_are_no_reason_to_keep_one_that_serves(self) -> None:
+        world, old, _ = await self.waiting()
+        world.edit_spec(replicas=4)
+        for name in ("old-2", "old-3"):
+            run(world, name, old, ready=True)
+        world.seconds = 60
+        await world.settle()
+        assert strategy(world) == (0, 2)
+        world.edit_spec(replicas=5)
+        await world.settle()
+        assert strategy(world) == (0, 3)
+
+    async def test_nor_where_an_autoscaler_says_how_many_there_are(self) -> None:
+        scaled = {"autoscaling": {"minReplicas": 1, "maxReplicas": 8}}
+        world, old, _ = await self.waiting(**scaled)
+        for name in ("old-2", "old-3"):
+            run(world, name, old, ready=True)
+        world.cluster.edit("Deployment", "chat")["spec"]["replicas"] = 4
+        world.see()
+        world.seconds = 60
+        await world.settle()
+        assert strategy(world) == (0, 2)
+
+    async def test_a_restart_goes_the_same_way(self) -> None:
+        world = await stable({**FIRST, "gpu": {"count": 1}})
+        template = world.cluster.edit("Deployment", "chat")["spec"]["template"]
+        template["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "2026-01-05T12:00:00Z"}
+        rolling(world)
+        told = {"reason": "Unschedulable", "message": LACKS, "lastTransitionTime": "2026-01-05T12:00:00Z"}
+        new = {
+            "conditions": [builders.condition("PodScheduled", "False", **told)],
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "chat-restarted", "uid": "r", "controller": True}],
+            "created": "2026-01-05T12:00:00Z",
+        }
+        run(world, "restarted", key(world), **new)
+        assert 0 < (await world.reconciler().reconcile(KEY) or 0) < 60
+        assert strategy(world) == (1, 0)
+        world.seconds = 60
+        await world.settle()
+        assert strategy(world) == (0, 1)
+        world.cluster.remove("Pod", "old")
+        world.cluster.remove("Pod", "restarted")
+        restart(world)
+        serve(world, "restarted", key(world))
+        await world.settle()
+        assert (strategy(world), marks(world, key(world))) == ((1, 0), {})
+
     async def test_no_old_pod_goes_while_another_service_would_get_its_place(self) -> None:
         world, _, _ = await self.waiting()
         world.cluster.add(builders.service("other"))
@@ -310,7 +357,7 @@ class TestSwitch:
         world.seconds = 400
         await world.settle()
         assert (of_template(world), strategy(world)) == (old, (0, 1))
-        assert set(marks(world, new)) == {names.FAILED, names.SWITCHED, names.OUTAGE}
+        assert set(marks(world, new)) == {names.FAILED, names.SWITCHED, names.HELD, names.OUTAGE}
 
     async def test_so_does_one_that_lacks_a_secret_as_only_events_tell(self) -> None:
         world, old, new = await self.waiting()

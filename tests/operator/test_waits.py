@@ -1,7 +1,7 @@
 """What comes of a new pod that waits: when an old one goes for it, and when that was no use."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,6 +15,8 @@ from tests.operator.builders import Body, container
 from tests.operator.test_fate import (
     ADAPTIVE,
     GRACE,
+    LACKS,
+    NEW,
     NOW,
     OLD,
     STARTUP,
@@ -22,6 +24,8 @@ from tests.operator.test_fate import (
     case,
     deployment,
     judged,
+    kept,
+    of_others,
     pod,
     served,
     unplaced,
@@ -127,12 +131,40 @@ class TestNeverStarts:
         assert fate.judge(dataclasses.replace(found, stable=found.current), NOW) == Fate(marks=switched(900))
 
 
+class TestContainersOfOthers:
+    """What a mesh or an agent puts into the pods comes with any revision."""
+
+    @pytest.mark.parametrize(
+        "pods",
+        [
+            pytest.param({"containers": [container(running={}), of_others("istio-proxy")]}, id="crashes"),
+            pytest.param(
+                {"init": [of_others("vault-agent-init")], "containers": held_up("PodInitializing")}, id="first"
+            ),
+            pytest.param(
+                {"containers": [container(running={}), container("proxy", waiting={"reason": "ErrImagePull"})]},
+                id="an image that is not there",
+            ),
+        ],
+    )
+    def test_they_are_told_and_roll_nothing_back(self, pods: Body) -> None:
+        found = judged(placed(90_000, **pods), marks=switched(90_000))
+        assert (found.back_to, found.marks) == (None, switched(90_000))
+        assert found.cause is not None
+        assert found.cause.reason in (conditions.CRASH_LOOP, conditions.IMAGE_PULL_FAILED)
+
+    def test_nor_do_they_hide_what_the_revision_itself_lacks(self) -> None:
+        containers = [*held_up("ImagePullBackOff"), of_others("istio-proxy")]
+        failed = judged(placed(900, containers=containers), marks=switched(WAIT)).marks.failed
+        assert str(failed).startswith("ImagePullFailed: ")
+
+
 class TestGivenUp:
     """Pods that the kubelet refuses or evicts, one after another."""
 
     @pytest.mark.parametrize(
         ("reason", "told"),
-        [("Evicted", "PodEvicted"), ("UnexpectedAdmissionError", "PodRejected"), ("Preempting", "Preempted")],
+        [("Evicted", "PodEvicted"), ("UnexpectedAdmissionError", "PodRejected"), ("DeadlineExceeded", "PodFailed")],
     )
     def test_they_count_though_the_next_one_loads(self, reason: str, told: str) -> None:
         pods = [given_up("a", 170, reason), given_up("b", 90, reason), placed(20, containers=[container(running={})])]
@@ -145,7 +177,11 @@ class TestGivenUp:
             pytest.param([given_up("a", 170)], switched(170), id="one alone"),
             pytest.param([given_up("a", 90), given_up("b", 50)], switched(100), id="not for long"),
             pytest.param([given_up("a", 900), given_up("b", 800)], switched(500), id="before the switch"),
-            pytest.param([given_up("a", 170, "NodeLost"), given_up("b", 165)], switched(170), id="for their node"),
+            *(
+                pytest.param([given_up("a", 170, why), given_up("b", 165, why)], switched(170), id=f"their node: {why}")
+                for why in ("NodeLost", "Terminated", "NodeShutdown", "Preempting")
+            ),
+            pytest.param([given_up("a", 170, "Terminated"), given_up("b", 165)], switched(170), id="one for its node"),
             pytest.param(
                 [given_up("a", 170), given_up("b", 160)],
                 dataclasses.replace(switched(170), tried=at(100)),
@@ -268,3 +304,131 @@ class TestAdvice:
         found = judged(served(), unplaced(60), rollout=rollout)
         assert found.cause is not None
         assert CHOICE not in found.cause.message
+
+
+CORDONED = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable. preemption: 0/2 nodes"
+WITH_CPU_NODES = "0/5 nodes are available: 1 node(s) had untolerated taint(s), 4 Insufficient nvidia.com/gpu."
+
+
+class TestClosedNodes:
+    """Those that take no new pod, of which one may be an old pod's."""
+
+    def test_no_old_pod_goes(self) -> None:
+        found = judged(served(), unplaced(600, CORDONED))
+        assert found.marks == Marks()
+        assert found.cause is not None
+        assert found.cause.reason is conditions.ROLLOUT_BLOCKED
+        for said in ("among those (1 node(s) were unschedulable)", "kubectl uncordon", CHOICE, "undo the edit"):
+            assert said in found.cause.message
+
+    def test_one_that_was_closed_once_an_old_pod_had_gone_is_no_failure(self) -> None:
+        """The pods of before would find no node either; the new one goes on by itself when it is open again."""
+        found = judged(unplaced(900, CORDONED), marks=switched(900))
+        assert (found.back_to, found.marks) == (None, switched(900))
+        assert found.cause is not None
+        assert found.cause.reason is conditions.ROLLOUT_BLOCKED
+        assert "kubectl uncordon" in found.cause.message
+
+    def test_nodes_without_gpus_and_of_the_control_plane_are_none(self) -> None:
+        assert judged(served(), unplaced(60, WITH_CPU_NODES)).takes_old_first
+
+    def test_a_selector_that_somebody_added_may_not_match_the_old_node(self) -> None:
+        message = f"{LACKS.rstrip('.')}, 1 node(s) didn't match Pod's node affinity/selector."
+        assert judged(served(), unplaced(60, message)).takes_old_first
+        live = deployment()
+        live["spec"]["template"]["spec"] = {"nodeSelector": {"pool": "b"}}
+        assert not judged(served(), unplaced(60, message), deployment=live).takes_old_first
+
+    def test_a_container_that_somebody_added_may_not_fit(self) -> None:
+        new = unplaced(60)
+        new["spec"] = {"containers": [{"resources": {"requests": {"cpu": "500"}}}, {}]}
+        old = pod("old", OLD, ready=True, containers=[container(running={})])
+        assert not judged(old, new).takes_old_first
+
+
+def of_restart(seconds: float, message: str = LACKS) -> Body:
+    return unplaced(seconds, message, of="restarted", created=at(seconds))
+
+
+def restarted(*pods: Body, **changes: Any) -> Fate:
+    """Judge a restart of the stable revision, as `kubectl rollout restart` begins it."""
+    current = kept(NEW, changes.pop("marks", Marks()))
+    return judged(*pods, current=current, stable=current, known={NEW: current}, **changes)
+
+
+class TestRestart:
+    """Pods of one revision, of which the newer are of another ReplicaSet."""
+
+    def test_it_waits_as_an_edit_does(self) -> None:
+        assert restarted(served("old", NEW), of_restart(20)) == Fate(again=40)
+
+    def test_then_an_old_pod_goes(self) -> None:
+        assert restarted(served("old", NEW), of_restart(60)) == Fate(marks=Marks(switched=at(0), held="1"), again=60)
+
+    def test_until_it_is_over(self) -> None:
+        live = deployment(replicas=1, updatedReplicas=1, readyReplicas=1)
+        live["status"]["replicas"] = 1
+        assert restarted(served("again", NEW), marks=switched(30), deployment=live) == Fate()
+
+    def test_where_no_old_pod_may_go_it_says_why_and_how_to_undo_it(self) -> None:
+        found = restarted(served("old", NEW), of_restart(60, CORDONED))
+        assert (found.marks, found.cause and found.cause.reason) == (Marks(), conditions.ROLLOUT_BLOCKED)
+        assert found.cause is not None
+        for said in ("which a restart has made", "unschedulable", "kubectl rollout undo deployment chat"):
+            assert said in found.cause.message
+
+    def test_there_is_nothing_that_it_could_be_rolled_back_to(self) -> None:
+        found = restarted(of_restart(900), marks=switched(900))
+        assert (found.back_to, found.marks) == (None, switched(900))
+        assert found.cause is not None
+        assert "nothing to roll back to" in found.cause.message
+        assert "undo" not in found.cause.message
+
+    def test_so_does_one_of_the_revision_that_was_rolled_back_to(self) -> None:
+        failed = Marks("CrashLoop: pod x crashed")
+        new = unplaced(60, key=OLD, of="restarted", created=at(60))
+        found = judged(served(), new, marks=failed, deployment=deployment(OLD))
+        assert found.back_to is not None
+        assert (found.marks, found.again) == (dataclasses.replace(failed, switched=at(0), held="1"), 60)
+
+    def test_a_replica_that_is_added_is_none(self) -> None:
+        assert restarted(served("old", NEW), unplaced(600, name="more")) == Fate()
+
+    def test_the_deployments_word_counts_before_the_pods_ages(self) -> None:
+        """An old pod that was lost is made again, and is the youngest then."""
+        live = deployment(replicas=2)
+        words = 'ReplicaSet "chat-restarted" is progressing.'
+        live["status"]["conditions"] = [builders.condition("Progressing", "True", message=words)]
+        again = unplaced(900, name="again", created="2026-01-05T11:59:59Z")
+        new = pod("restarted", ready=True, of="restarted")
+        assert restarted(served("old", NEW), new, again, deployment=live, replicas=2) == Fate()
+
+
+def scarce(*pods: Body, **rollout: Any) -> str:
+    """Return what is said of a service of four replicas whose strategy was chosen."""
+    chosen = dataclasses.replace(ADAPTIVE, is_chosen=True, **rollout)
+    found = judged(*pods, unplaced(600), deployment=deployment(replicas=4), replicas=4, rollout=chosen)
+    assert found.cause is not None
+    return found.cause.message
+
+
+class TestAdviceWhereGpusAreFewer:
+    """The Deployment's controller counts a pod without a node as unavailable."""
+
+    OLD_ONES: ClassVar[list[Body]] = [served("a"), served("b"), served("c"), unplaced(900, name="d", key=OLD)]
+
+    def test_one_more_has_to_be_allowed_than_find_no_place(self) -> None:
+        assert "{maxSurge: 0, maxUnavailable: 2}" in scarce(*self.OLD_ONES)
+
+    @pytest.mark.parametrize("bound", [1, "25%"])
+    def test_a_bound_that_is_used_up_has_to_be_raised(self, bound: int | str) -> None:
+        said = scarce(*self.OLD_ONES, max_surge=0, max_unavailable=bound)
+        assert "set spec.rollout.maxUnavailable to 2" in said
+
+    @pytest.mark.parametrize("bound", [2, "50%"])
+    def test_one_that_is_not_is_left(self, bound: int | str) -> None:
+        assert "maxUnavailable" not in scarce(*self.OLD_ONES, max_surge=0, max_unavailable=bound)
+
+    def test_otherwise_it_is_the_reasons_own_remedy(self) -> None:
+        pods = [served(name) for name in "abcd"]
+        assert scarce(*pods).endswith(f". {conditions.ROLLOUT_BLOCKED.remedy}")

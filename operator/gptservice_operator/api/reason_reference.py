@@ -70,8 +70,8 @@ ENTRIES: Mapping[str, tuple[str, str]] = {
     "APIKeysUnusable": ("The Secret of keys has none that can be used, so nobody would be let in.", LOGS),
     "CertificateUnusable": ("The certificate is expired, of another key, or no certificate.", LOGS),
     "RolloutBlocked": (
-        "A new pod finds no place; taking an old one away would not help, or would help another service, or the chosen "
-        "strategy forbids it. The old ones serve.",
+        "A new pod finds no place; taking an old one away would not help, or may not since its node may be cordoned, "
+        "or would help another service, or the chosen strategy forbids it. The old ones serve.",
         PODS,
     ),
     "RolledBack": (
@@ -116,7 +116,7 @@ ENTRIES: Mapping[str, tuple[str, str]] = {
         "A pod had to make room for one of higher priority.",
         "`kubectl get events --field-selector reason=Preempted -A`",
     ),
-    "NodeLost": ("The node of a pod does not answer.", "`kubectl get nodes`"),
+    "NodeLost": ("The node of a pod does not answer, or shuts down.", "`kubectl get nodes`"),
     "NoReplicaAvailable": ("Nothing serves. `Ready` says why.", SERVICE),
     "MinimumReplicasAvailable": ("Something serves.", "`kubectl get gptservice NAME`"),
     "AllReplicasReady": ("All replicas are ready and of the current revision.", "`kubectl get gptservice NAME`"),

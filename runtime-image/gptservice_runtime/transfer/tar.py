@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from gptservice_runtime import digest
 
@@ -51,7 +51,7 @@ class Tar:
                 raise MalformedError(f"the name that begins with {entry.name[:100]!r} is too long")
             yield entry
             # They are kept for those who ask for one by its name.
-            self._tar.members = []
+            cast("Any", self._tar).members = []
         if self._stream.last.strip(b"\0"):
             raise MalformedError("the header of an entry is damaged")
         if self._is_compressed:

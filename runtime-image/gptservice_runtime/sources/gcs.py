@@ -32,7 +32,7 @@ _SCOPES = ("https://www.googleapis.com/auth/devstorage.read_only",)
 _THROTTLED = re.compile(rb'"(userR|r)ateLimitExceeded"')
 """Reasons in an answer that is 403."""
 _SIZE = re.compile("[0-9]{1,18}")
-_FIELDS = "name,size,generation,md5Hash,crc32c"
+_FIELDS = "name,size,generation,md5Hash,crc32c,contentEncoding"
 
 
 class GoogleCloudStorage:
@@ -84,7 +84,9 @@ class GoogleCloudStorage:
         """Of the generation that was listed: another content cannot come."""
         query = urlencode({"alt": "media", "generation": file.version})
         url = f"{self._endpoint}/download{self._path_of_objects}/{quote(file.address, safe='')}?{query}"
-        return Request(url=url, headers=await self._headers())
+        # Some tools mark a .tar.gz as stored with Content-Encoding gzip: only this brings the bytes as they are stored.
+        as_stored = {"Accept-Encoding": "gzip"} if file.is_archive else {}
+        return Request(url=url, headers={**await self._headers(), **as_stored})
 
     def fault(self, refusal: Refusal, what: str) -> Exception:
         """What an answer means, with the message that Google puts into it."""
@@ -147,14 +149,21 @@ class GoogleCloudStorage:
         key, size, generation = (str(item.get(field, "")) for field in ("name", "size", "generation"))
         if not (key and _SIZE.fullmatch(size) and generation):
             raise self._odd_list(f"it does not tell size and generation of {key or path!r}")
+        name, is_archive = f"gs://{self._bucket}/{key}", key == self._path and archives.is_archive(path)
+        if item.get("contentEncoding") and not is_archive:
+            raise models.ModelError(
+                contract.REASON_MODEL_DOWNLOAD_FAILED,
+                f"{name}: it is stored with contentEncoding {item['contentEncoding']}, and would come as something "
+                "else than its size and digest say: upload it as it is",
+            )
         return RemoteFile(
             path=path,
             size=int(size),
             digest=_digest(item),
-            name=f"gs://{self._bucket}/{key}",
+            name=name,
             address=key,
             version=generation,
-            is_archive=key == self._path and archives.is_archive(path),
+            is_archive=is_archive,
         )
 
     def _dicts(self, items: object) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class Http:
         # As long as its head comes byte by byte, no time-out of the socket ends it.
         async with asyncio.timeout(window(self.stall)):
             response = await self.session.request(
-                method, _url(request, what), headers={**request.headers, **_AS_IT_IS, **more}
+                method, _url(request, what), headers={**_AS_IT_IS, **request.headers, **more}
             )
         async with response:
             _refuse_plain(response, what)

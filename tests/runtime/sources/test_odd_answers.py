@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from e2e.sources.registry import packed
 from gptservice_runtime import models
 from gptservice_runtime.sources import gcs, oci
 from gptservice_runtime.transfer import http, retrying
@@ -63,6 +64,33 @@ async def test_a_list_that_is_compressed_all_the_same_is_told(tmp_path: Path) ->
     error = await refused(handler, tmp_path)
     assert error.reason == "ModelDownloadFailed"
     assert "Content-Encoding gzip, which nobody asked for" in str(error)
+
+
+async def test_an_archive_that_is_stored_as_compressed_comes_as_it_is_stored(tmp_path: Path) -> None:
+    """Tools mark a ``.tar.gz`` so by its name; Google's store unpacks it for whoever does not ask for gzip."""
+    stored = packed(dict(FILES), "w:gz")
+    item = {"name": "m.tar.gz", "size": str(len(stored)), "generation": "1", "contentEncoding": "gzip"}
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/storage"):
+            return web.json_response(item)
+        if request.headers["Accept-Encoding"] == "gzip":
+            return web.Response(body=stored, headers={"Content-Encoding": "gzip"})
+        return web.Response(body=gzip.decompress(stored))
+
+    async with answering(handler) as endpoint:
+        given = secret(tmp_path, STORAGE_EMULATOR_HOST=endpoint)
+        there = await fetched(gcs.GoogleCloudStorage("gs://bucket/m.tar.gz", given), tmp_path / "cache")
+    assert {file.path for file in there.files} == set(FILES)
+
+
+async def test_a_file_that_is_stored_as_compressed_is_told(tmp_path: Path) -> None:
+    async def handler(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"items": [{**ITEMS[0], "contentEncoding": "gzip"}, ITEMS[1]]})
+
+    error = await refused(handler, tmp_path)
+    assert error.reason == "ModelDownloadFailed"
+    assert "gs://bucket/m/config.json: it is stored with contentEncoding gzip" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,10 @@ CONFIGURATION = ".dockerconfigjson"
 KEYS = (CONFIGURATION, "username", "password")
 _DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
-_LEAST_SECONDS = 60.0
+_USUAL_SECONDS = 60.0
 """A token's life where the registry does not tell, by the specification."""
 _MARGIN_SECONDS = 10.0
+"""Before its end a token is not used any more; at most half of its life."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +79,11 @@ class Door:
             )
         return "the credentials of modelCredentialsSecretRef are not valid, or may not pull from this repository"
 
-    def close(self) -> None:
-        """Forget the token."""
+    def close(self, challenge: str | None) -> bool:
+        """Forget what was refused, with this challenge if with any; whether there is a token to ask for instead."""
+        self._challenge = challenge or self._challenge
         self._header = None
+        return self._challenge is not None and self._challenge.lower().startswith("bearer ")
 
     async def headers(self, connection: http.Http) -> dict[str, str]:
         """What to send now; nothing before the first challenge."""
@@ -126,10 +129,10 @@ class Door:
         try:
             told: dict[str, Any] = json.loads(body)
             token = told.get("token") or told["access_token"]
-            seconds = max(float(told.get("expires_in", _LEAST_SECONDS)), _LEAST_SECONDS)
+            seconds = float(told.get("expires_in") or _USUAL_SECONDS)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, f"{what}: no token came") from None
-        self._header, self._until = f"Bearer {token}", time.monotonic() + seconds - _MARGIN_SECONDS
+        self._header, self._until = f"Bearer {token}", time.monotonic() + seconds - min(_MARGIN_SECONDS, seconds / 2)
 
 
 _LOCAL = frozenset({"localhost", "127.0.0.1"})

@@ -17,6 +17,8 @@ from gptservice_runtime.transfer.source import Listing, Refusal, RemoteFile, Req
 SCHEME = "https"
 _NO_HEAD = frozenset({403, 405, 501})
 """Refusals that may be the method's: an address that was signed is signed for GET alone."""
+_MARKS = ("ETag", "Last-Modified")
+"""What tells one content from another; the first that there is is the version."""
 _SHA256 = re.compile(r"sha-256=:([A-Za-z0-9+/=]+):")
 
 
@@ -68,14 +70,15 @@ class WebServer:
                 contract.REASON_MODEL_DOWNLOAD_FAILED,
                 f"{self.uri}: the server does not say how large it is (no Content-Length): serve it as a file",
             )
-        etag = head.get("ETag", "")
+        marks = {name: mark for name in _MARKS if (mark := head.get(name, ""))}
         file = RemoteFile(
             path=self._file,
             size=int(size),
             digest=_digest(head.get("Repr-Digest", "")),
             name=self.uri,
             address=self._url,
-            version=etag or head.get("Last-Modified", ""),
+            version=next(iter(marks.values()), ""),
+            marks=marks,
             is_archive=archives.is_archive(self._file),
         )
         return naming.listing([file], self.uri)
@@ -89,13 +92,13 @@ class WebServer:
             raise self.fault(Refusal(status=answer.status, headers=answer.headers), self.uri)
         async with connection.get(request, self.uri) as response:
             if response.status != 200:
-                raise self.fault(await http.refusal(response), self.uri)
+                raise self.fault(await http.refusal(response, self.uri, connection.stall), self.uri)
             return response.headers
 
     async def request(self, _connection: http.Http, file: RemoteFile) -> Request:
-        """A file that was replaced comes from its beginning: weak tags promise nothing of the bytes."""
-        strong = bool(file.version) and not file.version.startswith("W/")
-        return Request(url=self._url, headers={**self._headers, **({"If-Range": file.version} if strong else {})})
+        """A file that was replaced comes from its beginning; no server may be asked by a weak tag."""
+        strong = next((mark for mark in (file.marks or {}).values() if not mark.startswith("W/")), None)
+        return Request(url=self._url, headers={**self._headers, **({"If-Range": strong} if strong else {})})
 
     def fault(self, refusal: Refusal, what: str) -> Exception:
         """What an answer means."""

@@ -76,17 +76,23 @@ class Registry:
         return Request(url=self._url("blobs", file.address), headers=await self._headers(connection))
 
     def fault(self, refusal: Refusal, what: str) -> Exception:
-        """What an answer means, with the code that the registry puts into it."""
-        if refusal.status == 401:
-            # The next try asks for a new token; whoever gives it has the last word.
-            self._door.close()
+        """What an answer to the request of a layer means: a token that did for the manifest may have run out."""
+        challenge = refusal.headers.get("WWW-Authenticate")
+        if refusal.status == 401 and self._door.close(challenge):
+            # The next try asks for another; whoever gives it has the last word.
+            return answers.denied_for_now(self._said(refusal, what), self._door.remedy)
+        return self._lasting(refusal, what)
+
+    def _said(self, refusal: Refusal, what: str) -> str:
+        """With the code that the registry puts into it."""
         quoted = termination.mask(
             " ".join(found.decode(errors="replace") for found in _CODES.findall(refusal.body)), []
         )
-        said = f"{what}: {self.who} answered {refusal.status}{f' ({quoted[:200]})' if quoted else ''}"
-        return answers.fault(
-            refusal, said, denied=self._door.remedy, missing="check registry, repository and tag or digest"
-        )
+        return f"{what}: {self.who} answered {refusal.status}{f' ({quoted[:200]})' if quoted else ''}"
+
+    def _lasting(self, refusal: Refusal, what: str) -> Exception:
+        missing = "check registry, repository and tag or digest"
+        return answers.fault(refusal, self._said(refusal, what), denied=self._door.remedy, missing=missing)
 
     def _url(self, kind: str, reference: str) -> str:
         scheme = "http" if _LOOPBACK.fullmatch(self._registry) else "https"
@@ -109,7 +115,7 @@ class Registry:
             headers = {**await self._headers(connection), **accept}
             answer = await connection.read(Request(url=url, headers=headers), self.uri)
         if answer.status != 200:
-            raise self.fault(_refusal(answer), self.uri)
+            raise self._lasting(_refusal(answer), self.uri)
         found = f"sha256:{hashlib.sha256(answer.body).hexdigest()}"
         if reference.startswith("sha256:") and found != reference:
             raise retrying.PassingError(

@@ -22,6 +22,8 @@ _UNPACK = "io.deis.oras.content.unpack"
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _ARCHITECTURE = "amd64"
 _MOST_LAYERS = 10_000
+_LARGEST = 1 << 60
+"""Bytes; nothing can be counted with more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ def _layer(described: object, number: int, uri: str) -> Layer | None:
     if not _DIGEST.fullmatch(str(entry.get("digest"))):
         raise _refused(uri, f"layer {number} has no sha256 digest")
     size, kind = entry.get("size"), str(entry.get("mediaType", ""))
-    if not isinstance(size, int) or size < 0:
+    if not isinstance(size, int) or not 0 <= size <= _LARGEST:
         raise _refused(uri, f"layer {number} has no size")
     annotations = _as_dict(entry.get("annotations")) or {}
     name = next((str(annotations[key]) for key in _NAMES if annotations.get(key)), None)

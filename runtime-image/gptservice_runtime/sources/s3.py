@@ -12,6 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
 
 import botocore.config
 import botocore.exceptions
@@ -38,7 +39,17 @@ _VALID_SECONDS = 3600
 _AT_A_TIME = 8
 _MD5 = re.compile("[0-9a-f]{32}")
 _MD5_OF_PARTS = re.compile("[0-9a-f]{32}-[0-9]+")
-_SLOWER = frozenset({"SlowDown", "RequestLimitExceeded", "ThrottlingException", "BandwidthLimitExceeded"})
+_SLOWER = frozenset(
+    {
+        "SlowDown", "RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException",
+        "RequestThrottled", "RequestThrottledException", "TooManyRequestsException", "BandwidthLimitExceeded",
+    }
+)  # fmt: skip
+_OVER_SOON = frozenset(
+    {"IDPCommunicationError", "ExpiredTokenException", "InternalFailure", "InternalError", "RequestTimeout",
+     "RequestTimeoutException", "ServiceUnavailable", "TransientError"}
+)  # fmt: skip
+"""Codes of who gives credentials that are no word about them: the kubelet renews a token that ran out."""
 _WHOLE = {"x-amz-checksum-mode": "ENABLED"}
 
 
@@ -103,6 +114,10 @@ class S3:
         code, message = _error(refusal.body)
         quoted = termination.mask(" ".join(filter(None, (code, message))), [])
         said = f"{what}: {self.who} answered {refusal.status}{f' ({quoted})' if quoted else ''}"
+        if self._is_anonymous and refusal.status in (401, 403):
+            # Whoever gives credentials may only have been busy: botocore tells that like having none.
+            self._client = None
+            return answers.denied_for_now(said, self._remedy())
         return answers.fault(
             refusal,
             said,
@@ -125,7 +140,9 @@ class S3:
         while True:
             url = await self._signed("list_objects_v2", {"Prefix": prefix, **more})
             listed = _parsed((await self._answer(connection, Request(url=url), self.uri)).body, self.uri)
-            names += [key for entry in listed.iter("Contents") if (key := entry.findtext("Key"))]
+            # botocore asks for it, as XML cannot hold every character that a key can; not every store does it.
+            plain = unquote_plus if listed.findtext("EncodingType") == "url" else str
+            names += [plain(key) for entry in listed.iter("Contents") if (key := entry.findtext("Key"))]
             if len(names) > naming.MOST_OBJECTS:
                 raise models.ModelError(
                     contract.REASON_MODEL_NOT_FOUND,
@@ -147,6 +164,7 @@ class S3:
             name=name,
             address=key,
             version=f"{etag} {version if version != 'null' else ''}".strip(),
+            marks={"ETag": etag} if etag else {},
             is_archive=key == self._path and archives.is_archive(path),
         )
 
@@ -200,30 +218,47 @@ class S3:
 
     def _signed_now(self, operation: str, parameters: dict[str, Any]) -> str:
         try:
+            client = self._client or self._new_client()
+            url = self._signed_by(client, operation, parameters)
             if self._client is None:
-                self._client = self._new_client()
-            url: str = self._client.generate_presigned_url(operation, Params=parameters, ExpiresIn=_VALID_SECONDS)
+                self._client, self._is_anonymous = client, False
         except botocore.exceptions.NoCredentialsError:
             # A public bucket asks for none.
-            self._is_anonymous, self._client = True, None
-            return self._signed_now(operation, parameters)
+            self._client, self._is_anonymous = self._new_client(is_anonymous=True), True
+            return self._signed_by(self._client, operation, parameters)
         except botocore.exceptions.ClientError as error:
-            raise models.ModelError(
-                contract.REASON_MODEL_ACCESS_DENIED, f"{self.uri}: the pod's identity is not accepted: {error}"
-            ) from error
-        except botocore.exceptions.BotoCoreError as error:
+            raise self._no_credentials(error) from error
+        except (botocore.exceptions.BotoCoreError, OSError, RuntimeError) as error:
+            # Of a token that is not mounted, and of credentials that have run out when they come.
             raise retrying.PassingError(
                 contract.REASON_MODEL_DOWNLOAD_FAILED, f"{self.uri}: cannot sign requests ({error})"
             ) from error
         return url
 
-    def _new_client(self) -> Any:
+    def _signed_by(self, client: Any, operation: str, parameters: dict[str, Any]) -> str:
+        url: str = client.generate_presigned_url(operation, Params=parameters, ExpiresIn=_VALID_SECONDS)
+        return url
+
+    def _no_credentials(self, error: botocore.exceptions.ClientError) -> Exception:
+        """What the refusal of who gives credentials means: most of them are of the moment."""
+        answer: Any = error.response
+        code, status = str(answer["Error"].get("Code")), answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if code in _SLOWER or status == 429:
+            said = f"{self.uri}: no credentials for the pod's identity yet: {error}"
+            return retrying.PassingError(contract.REASON_HUB_THROTTLED, said)
+        if code in _OVER_SOON or status >= 500:
+            said = f"{self.uri}: no credentials for the pod's identity: {error}"
+            return retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, said)
+        said = f"{self.uri}: the pod's identity is not accepted: {error}"
+        return models.ModelError(contract.REASON_MODEL_ACCESS_DENIED, said)
+
+    def _new_client(self, *, is_anonymous: bool = False) -> Any:
         session: Any = botocore.session.Session()
         if self._keys is not None:
             session.set_credentials(
                 self._keys["AWS_ACCESS_KEY_ID"], self._keys["AWS_SECRET_ACCESS_KEY"], self._session_token
             )
-        signature: Any = UNSIGNED if self._is_anonymous else "s3v4"
+        signature: Any = UNSIGNED if is_anonymous else "s3v4"
         # Stores of one's own seldom have a name for each bucket.
         style = {"addressing_style": "path" if self._endpoint else "auto"}
         config = botocore.config.Config(signature_version=signature, s3=style)

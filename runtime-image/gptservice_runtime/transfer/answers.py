@@ -17,6 +17,9 @@ def fault(refusal: Refusal, said: str, *, denied: str, missing: str, throttled: 
         missing: what to do about 404.
         throttled: whether the source said "slower" by another status than 429.
     """
+    after = retrying.retry_after(refusal.headers.get("Retry-After"))
+    if throttled or refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
+        return retrying.PassingError(contract.REASON_HUB_THROTTLED, said, retry_after=after)
     if refusal.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return models.ModelError(contract.REASON_MODEL_ACCESS_DENIED, f"{said}: {denied}")
     if refusal.status == HTTPStatus.NOT_FOUND:
@@ -24,7 +27,12 @@ def fault(refusal: Refusal, said: str, *, denied: str, missing: str, throttled: 
     if refusal.status == HTTPStatus.PRECONDITION_FAILED:
         changed = "it was replaced while it was being fetched; the next start takes what is there now"
         return models.ModelError(contract.REASON_MODEL_DOWNLOAD_FAILED, f"{said}: {changed}")
-    after = retrying.retry_after(refusal.headers.get("Retry-After"))
-    if throttled or refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return retrying.PassingError(contract.REASON_HUB_THROTTLED, said, retry_after=after)
     return retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, said, retry_after=after)
+
+
+def denied_for_now(said: str, denied: str) -> retrying.PassingError:
+    """The exception for a refusal of what was shown, where the next try shows something else.
+
+    Whoever gives tokens and credentials may have been out of reach, or have given some that others do not know yet.
+    """
+    return retrying.PassingError(contract.REASON_MODEL_ACCESS_DENIED, f"{said}: {denied}")

@@ -3,25 +3,21 @@
 Files are written by their bytes alone: no owner, no mode, no link and no device of an archive ever reaches the disk.
 """
 
-import tarfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gptservice_runtime import contract, digest, models, selection
+from gptservice_runtime import contract, models, selection
 from gptservice_runtime.digest import FileDigest
-from gptservice_runtime.transfer import writing
+from gptservice_runtime.transfer import layers, tar, writing
 
 _PLAIN = ".tar"
 _SUFFIXES = (_PLAIN, ".tar.gz", ".tgz")
 _MOST_ENTRIES = 50_000
 """Of all archives of a model; an operating system in a model image has tens of thousands."""
 _CONFIGURATION = "config.json"
-_GZIP = b"\x1f\x8b"
-_MOST_INFLATED = 1100
-"""Times the size of its compressed form: deflate does no more than 1032."""
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +44,18 @@ def is_plain(name: str) -> bool:
 
 def look_into(archives: list[Path], origin: str) -> Content:
     """What of these archives is the model, later ones over earlier ones; models.ModelError where there is none."""
-    found: dict[str, tuple[Path, tarfile.TarInfo]] = {}
+    found: dict[str, layers.Entry] = {}
     entries = 0
     for archive in archives:
-        most = archive.stat().st_size * (_MOST_INFLATED if _is_compressed(archive) else 1)
-        with _opened(archive, origin) as tar:
-            for member in tar:
+        layer: dict[str, layers.Entry] = {}
+        with _opened(archive, origin) as opened:
+            for member in opened.entries():
                 entries += 1
                 if entries > _MOST_ENTRIES:
                     raise _refused(origin, f"it has more than {_MOST_ENTRIES} entries")
-                if member.size > most:
-                    raise _refused(origin, f"{member.name!r} cannot be of {member.size} bytes in it: it is cut short")
-                found[_inside(member.name, origin)] = archive, member
-    return _chosen({name: entry for name, entry in found.items() if not entry[1].isdir()}, origin)
+                layer[_inside(member.name, origin)] = layers.Entry.of(archive, member)
+        found = layers.over(found, layer)
+    return _chosen({name: entry for name, entry in found.items() if entry.kind != layers.FOLDER}, origin)
 
 
 def unpack(content: Content, folder: Path, scratch: Path) -> list[FileDigest]:
@@ -71,10 +66,10 @@ def unpack(content: Content, folder: Path, scratch: Path) -> list[FileDigest]:
         by_archive.setdefault(archive, {})[name] = path
     with writing.Writer(scratch) as writer:
         for archive, wanted in by_archive.items():
-            with _opened(archive, content.origin) as tar:
-                for member in tar:
+            with _opened(archive, content.origin) as opened:
+                for member in opened.entries():
                     name = _inside(member.name, content.origin)
-                    if name in wanted and member.isreg() and (source := tar.extractfile(member)) is not None:
+                    if name in wanted and (source := opened.content(member)) is not None:
                         path = wanted[name]
                         sha256 = writer.write(source, folder / path)
                         written[path] = FileDigest(path=path, size=member.size, sha256=sha256)
@@ -91,18 +86,18 @@ def _inside(name: str, origin: str) -> str:
     return str(path)
 
 
-def _chosen(found: dict[str, tuple[Path, tarfile.TarInfo]], origin: str) -> Content:
+def _chosen(found: dict[str, layers.Entry], origin: str) -> Content:
     root, names = _model_of(list(found), origin)
     prefix = "" if root == "." else f"{root}/"
     places, sizes = dict[str, tuple[Path, str]](), dict[str, int]()
     for name in names:
-        archive, member = found[prefix + name]
-        if not member.isreg():
-            kind = "a link" if member.issym() or member.islnk() else "no regular file"
+        entry = found[prefix + name]
+        if entry.kind != layers.FILE:
             raise models.ModelError(
-                contract.REASON_MODEL_ACCESS_DENIED, f"{origin}: {prefix + name} is {kind}: pack the file itself"
+                contract.REASON_MODEL_ACCESS_DENIED,
+                f"{origin}: {prefix + name!r} is {entry.kind}: pack the file itself",
             )
-        places[name], sizes[name] = (archive, prefix + name), member.size
+        places[name], sizes[name] = (entry.archive, prefix + name), entry.size
     return Content(origin=origin, places=places, sizes=sizes)
 
 
@@ -120,7 +115,8 @@ def _model_of(names: list[str], origin: str) -> tuple[str, list[str]]:
         path = PurePosixPath(single[0])
         return str(path.parent), [path.name]
     if len(models_found) != 1:
-        what = f"{len(models_found)} ({', '.join(models_found)})" if models_found else "none"
+        named = ", ".join(root if root.isprintable() else repr(root) for root in [*models_found][:_MOST_NAMED])
+        what = f"{len(models_found)} ({named})" if models_found else "none"
         raise models.ModelError(
             contract.REASON_MODEL_NOT_FOUND,
             f"{origin}: one folder with {_CONFIGURATION} and weights is needed, and the archive has {what}",
@@ -129,17 +125,12 @@ def _model_of(names: list[str], origin: str) -> tuple[str, list[str]]:
 
 
 @contextmanager
-def _opened(archive: Path, origin: str) -> Iterator[tarfile.TarFile]:
+def _opened(archive: Path, origin: str) -> Iterator[tar.Tar]:
     try:
-        with tarfile.open(archive, "r:gz" if _is_compressed(archive) else "r:", bufsize=digest.CHUNK) as tar:
-            yield tar
-    except (tarfile.TarError, EOFError, zlib.error, OverflowError) as error:
-        raise _refused(origin, f"{archive.name} is no tar, plain or with gzip ({error})") from error
-
-
-def _is_compressed(archive: Path) -> bool:
-    with archive.open("rb") as file:
-        return file.read(len(_GZIP)) == _GZIP
+        with tar.opened(archive) as opened:
+            yield opened
+    except tar.MalformedError as error:
+        raise _refused(origin, f"{archive.name}: {error}") from error
 
 
 def _refused(origin: str, what: str) -> models.ModelError:

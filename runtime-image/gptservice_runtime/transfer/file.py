@@ -6,15 +6,16 @@ there is no flock take locks that outlive a killed holder.
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
 
 from gptservice_runtime import contract, digest
-from gptservice_runtime.transfer import http, progress, retrying, writing
+from gptservice_runtime.transfer import http, progress, resuming, retrying, writing
 from gptservice_runtime.transfer.digests import Hashes
+from gptservice_runtime.transfer.pace import Pace
 from gptservice_runtime.transfer.source import RemoteFile, Source
 
 _WORTH_IT = 16 << 20
@@ -41,6 +42,8 @@ class Transfer:
     source: Source
     patience: retrying.Patience
     progress: progress.Progress
+    _reached: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """By path: the most bytes that there ever were. A try that only came as far again was not worth it."""
 
     async def obtain(self, file: RemoteFile, part: Path, final: Path) -> str:
         """Download into `part`, going on where it ends, and rename it; the file's sha256. models.ModelError."""
@@ -66,27 +69,37 @@ class Transfer:
         if size_of(part) > file.size or not hashes.are_right():
             self._discard(part)
             what = f"{file.name}: what arrived is not what {self.source.who} announced"
+            if file.digest is None:
+                # It is only longer, which says nothing of its bytes.
+                raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, what)
             raise retrying.PassingError(contract.REASON_CHECKSUM_MISMATCH, what)
         if not file.size:
             await asyncio.to_thread(part.touch)
         return hashes.sha256
 
     async def _receive(self, file: RemoteFile, part: Path, hashes: Hashes) -> None:
-        before = size_of(part)
+        before, is_listed = size_of(part), True
         request = await self.source.request(self.http, file)
         try:
             async with self.http.get(request, file.name, before) as response:
                 await self._accept(response, file, part)
+                is_listed = resuming.is_listed(file, response.headers)
                 await self._write(response, file, part, hashes)
         except retrying.PassingError as error:
-            gained = size_of(part) - before
-            error.gained = gained >= _WORTH_IT
+            reached, have = self._reached.get(file.path, before), size_of(part)
+            error.gained = have - reached >= _WORTH_IT
+            self._reached[file.path] = max(reached, have)
             raise
+        finally:
+            # What was listed could be joined to it otherwise, if that comes next.
+            if not is_listed and size_of(part) < file.size:
+                self._discard(part)
 
     async def _write(self, response: aiohttp.ClientResponse, file: RemoteFile, part: Path, hashes: Hashes) -> None:
-        have = size_of(part)
+        have, pace = size_of(part), Pace(file.name, self.patience.stall)
         with part.open("ab", buffering=0) as sink:
             async for piece in response.content.iter_any():
+                pace.arrived(len(piece))
                 await asyncio.to_thread(_take, sink.fileno(), hashes, piece)
                 self.progress.arrived(len(piece))
                 if (have := have + len(piece)) > file.size:
@@ -95,9 +108,10 @@ class Transfer:
     async def _accept(self, response: aiohttp.ClientResponse, file: RemoteFile, part: Path) -> None:
         have = size_of(part)
         whole = response.status == HTTPStatus.OK and have == 0
-        rest = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        rest = response.status == HTTPStatus.PARTIAL_CONTENT and resuming.is_rest(file, response.headers, have)
         elsewhere = bool(response.history) and response.url.origin() != response.history[0].url.origin()
-        if whole or (response.status == HTTPStatus.PARTIAL_CONTENT and rest):
+        if whole or rest:
+            resuming.demand_bytes(file, response)
             return
         if response.ok or response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             self._discard(part)
@@ -107,7 +121,7 @@ class Transfer:
             # The source let us pass; the address that it signed for the other host has run out, at worst.
             what = f"{file.name}: {response.url.host} answered {response.status} to {self.source.who}'s redirect"
             raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, what)
-        raise self.source.fault(await http.refusal(response), file.name)
+        raise self.source.fault(await http.refusal(response, file.name, self.patience.stall), file.name)
 
     def _discard(self, part: Path) -> None:
         self.progress.present -= size_of(part)

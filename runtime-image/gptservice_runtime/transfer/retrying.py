@@ -78,7 +78,7 @@ def retry_after(header: str | None) -> float | None:
     """Seconds of a ``Retry-After`` header: a number or a date; None for nonsense."""
     if header is None:
         return None
-    if header.strip().isdigit():
+    if header.strip().isdecimal() and header.isascii():
         return float(header)
     try:
         return email.utils.parsedate_to_datetime(header).timestamp() - time.time()

@@ -27,6 +27,11 @@ class RemoteFile:
     """By which the source knows it."""
     version: str = ""
     """Of the file at its source, where it has one."""
+    marks: Mapping[str, str] | None = None
+    """Headers of an answer (``ETag``, ``Last-Modified``) that tell this content from another, as they were listed.
+
+    None where the request names the content itself, so that no other can come.
+    """
     is_archive: bool = False
     """A tar, perhaps compressed, with files of the model."""
 

@@ -83,6 +83,7 @@ def test_of_layers_of_one_name_the_last_counts() -> None:
         {"layers": [{**layer(annotations={TITLE: "a.json"}), "digest": "md5:1"}]},
         {"layers": [{**layer(annotations={TITLE: "a.json"}), "size": -1}]},
         {"layers": [{**layer(annotations={TITLE: "a.json"}), "size": "5"}]},
+        {"layers": [{**layer(annotations={TITLE: "a.json"}), "size": 10**400}]},
         {"layers": [layer("application/vnd.oci.image.layer.v1.tar+zstd")]},
     ],
 )

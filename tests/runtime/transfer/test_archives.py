@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import random
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,12 @@ def test_later_layers_win(tmp_path: Path) -> None:
     found = unpacked(tmp_path, system, packed({f"models/{name}": content for name, content in MODEL.items()}))
     assert found["config.json"] == b"{}"
     assert found["model.safetensors"] == b"weights"
+
+
+def test_what_a_later_layer_removes_is_not_there(tmp_path: Path) -> None:
+    lower = packed({f"{folder}/{name}": content for folder in ("old", "new") for name, content in MODEL.items()})
+    upper = packed({"./.wh.old": b"", "new/.wh.tokenizer.json": b""})
+    assert unpacked(tmp_path, lower, upper).keys() == {"config.json", "model.safetensors"}
 
 
 def test_a_name_that_comes_twice_is_its_last(tmp_path: Path) -> None:
@@ -118,3 +126,93 @@ def test_what_is_no_model_is_refused(tmp_path: Path, contents: list[bytes], reas
     with pytest.raises(models.ModelError) as refused:
         archives.look_into(written(tmp_path, *contents), "oci://r/m")
     assert refused.value.reason == reason
+
+
+def refusal(folder: Path, content: bytes) -> str:
+    with pytest.raises(models.ModelError) as refused:
+        archives.look_into(written(folder, content), "oci://r/m")
+    assert refused.value.reason == "ModelLoadFailed"
+    assert "layer-0.tar: " in str(refused.value)
+    return str(refused.value)
+
+
+def extended(fields: dict[str, str]) -> bytes:
+    """Headers that extend those of the entry that follows."""
+    entry = tarfile.TarInfo("x")
+    entry.pax_headers = fields
+    return entry.tobuf(tarfile.PAX_FORMAT)[:-512]
+
+
+def flipped(content: bytes, at: int) -> bytes:
+    changed = bytearray(content)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+PACKED = gzip.compress(packed({**MODEL, "model.safetensors": random.Random(1).randbytes(300_000)}), mtime=0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(flipped(PACKED, 150_000), id="a byte of the content"),
+        pytest.param(flipped(PACKED, -6), id="the checksum"),
+        pytest.param(flipped(PACKED, -2), id="the length"),
+        pytest.param(PACKED[:-5], id="cut in its checksum"),
+        pytest.param(PACKED + b"garbage", id="something behind its end"),
+    ],
+)
+def test_what_gzip_s_checksum_does_not_vouch_for_is_refused(tmp_path: Path, content: bytes) -> None:
+    assert "it is no tar, plain or with gzip" in refusal(tmp_path, content)
+
+
+def test_zeros_behind_its_end_and_a_second_member_are_gzip_s_own(tmp_path: Path) -> None:
+    whole = packed(MODEL)
+    in_two = gzip.compress(whole[:700]) + gzip.compress(whole[700:])
+    for folder, content in (("zeros", PACKED + bytes(1000)), ("two", in_two)):
+        (tmp_path / folder).mkdir()
+        assert "config.json" in unpacked(tmp_path / folder, content)
+
+
+@pytest.mark.parametrize("mode", ["plain", "gzip"])
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        pytest.param(extended({"comment": "a"}) * 1000, "too many headers", id="many headers"),
+        pytest.param(extended({"comment": "a" * (2 << 20)}), "headers of an entry are too long", id="a long one"),
+        pytest.param(extended({"comment": "a" * (9 << 15)}) * 4, "headers of an entry are too long", id="long ones"),
+        pytest.param(extended({"GNU.sparse.map": "a,b", "GNU.sparse.major": "0"}), "no tar", id="no map"),
+        pytest.param(extended({"path": "n" * 5000}), "is too long", id="a long name"),
+    ],
+)
+def test_headers_that_nobody_writes_are_refused(tmp_path: Path, headers: bytes, words: str, mode: str) -> None:
+    content = headers + packed(MODEL)
+    assert words in refusal(tmp_path, gzip.compress(content) if mode == "gzip" else content)
+
+
+def test_headers_of_all_entries_do_not_add_up(tmp_path: Path) -> None:
+    common = [
+        tarfile.TarInfo.create_pax_global_header({f"comment{number}": "a" * (9 << 16)}) + packed({"x": b""})[:512]
+        for number in range(3)
+    ]
+    assert "common headers are too long" in refusal(tmp_path, b"".join(common) + packed(MODEL))
+
+
+def test_a_long_header_is_not_read_into_the_memory(tmp_path: Path) -> None:
+    content = gzip.compress(extended({"comment": "a" * (32 << 20)}) + packed(MODEL), 1)
+    tracemalloc.start()
+    try:
+        refusal(tmp_path, content)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_damaged_header_does_not_end_the_archive_without_a_word(tmp_path: Path) -> None:
+    whole = packed(MODEL)
+    assert "header of an entry is damaged" in refusal(tmp_path, flipped(whole, 1024 + 3))
+
+
+def test_an_archive_may_end_without_its_last_blocks(tmp_path: Path) -> None:
+    whole = packed(MODEL)
+    assert "config.json" in unpacked(tmp_path, whole[: len(whole.rstrip(b"\0")) // 512 * 512 + 512])

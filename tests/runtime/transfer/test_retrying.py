@@ -24,6 +24,7 @@ def test_what_the_hub_asks_for_goes_first_within_bounds(asked: float, pause: flo
 def test_retry_after_is_a_number_or_a_date() -> None:
     assert retrying.retry_after("12") == 12
     assert retrying.retry_after("soon") is None
+    assert retrying.retry_after("²") is None
     assert retrying.retry_after(None) is None
     date = email.utils.formatdate(time.time() + 60, usegmt=True)
     assert retrying.retry_after(date) == pytest.approx(60, abs=10)

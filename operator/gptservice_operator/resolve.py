@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import advice, companions, engine_arguments, names, reserved, revisions, sizing, sources
+from . import advice, companions, engine_arguments, names, pod_defaults, reserved, revisions, sizing, sources
 from .api import conditions, v1
 from .api.access import Auth, Tls
 from .api.body import section
@@ -16,7 +16,6 @@ from .api.conditions import Reason
 from .api.engine import EnvVar
 from .api.exposure import DEFAULT_PORT, DEFAULT_TLS_PORT, ServiceSpec
 from .api.rollout import SURGE_WAIT_SECONDS, Rollout, is_zero
-from .api.scheduling import Scheduling
 from .config import Config
 from .parse import explain
 from .render.resolved import (
@@ -106,7 +105,7 @@ def _resolve(
         image_pull_policy=config.runtime_image_pull_policy,
         engine_args=arguments.args,
         env=_env(spec),
-        scheduling=spec.scheduling or Scheduling(),
+        scheduling=pod_defaults.scheduling(spec.scheduling, gpu),
         pod=_pod_details(metadata["name"], spec),
         exposure=_exposure(spec.service or ServiceSpec(), DEFAULT_PORT if spec.tls is None else DEFAULT_TLS_PORT),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),

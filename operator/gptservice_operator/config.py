@@ -3,12 +3,13 @@
 import math
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from gptservice_runtime import contract
 
-from . import logs
+from . import logs, structures
+from .api.scheduling import Scheduling
 from .api.words import DNS_LABEL, QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
@@ -48,6 +49,9 @@ class Config:
     """Memory request and limit of a replica that asks for nothing itself."""
     runtime_cache_size: str = "4Gi"
     """Size of the cache of a service that names none, on the node's disk: models of a hub land there."""
+    runtime_scheduling: Scheduling = field(default_factory=Scheduling)
+    """Where pods run, in the fields of ``spec.scheduling``, as JSON; a field of a service takes the place of the same
+    field here, and its tolerations add to those."""
     hub_endpoint: str = ""
     """URL of the hub of ``hf://`` models, such as a mirror's; Hugging Face's own if empty."""
     fs_group: int | None = 65532
@@ -84,26 +88,40 @@ class Config:
     """Port of /debug on the loopback: `kubectl port-forward` reaches it; 0 switches it off."""
 
 
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+_WORDED: dict[object, tuple[Callable[[str], object], str]] = {
+    str: (str, "a text"),
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    int | None: (lambda text: int(text) if text else None, "a whole number"),
+    bool: (lambda text: _BOOLEANS[text.lower()], "true or false"),
+    tuple[str, ...]: (_listed, "a list"),
+}
+"""How a field of this type is read, and how what it takes is called."""
+_STRUCTURED: dict[str, tuple[Callable[[str, str], object], str]] = {
+    "runtime_scheduling": (structures.scheduling, "runtime.scheduling"),
+}
+"""How a field of more than a word is read, and the chart's value that a message names."""
+
+
 def _parse(name: str, text: str) -> object:
     """Parse one variable as its field's type."""
-    kind = Config.__annotations__[name]
+    if name in _STRUCTURED:
+        read, value = _STRUCTURED[name]
+        try:
+            return read(text, value)
+        except structures.UnusableError as error:
+            raise ConfigError(f"{PREFIX}{name.upper()}: {error}; correct it in the chart's values") from None
+    parse, wanted = _WORDED[Config.__annotations__[name]]
     try:
-        if kind is int:
-            return int(text)
-        if kind is float:
-            return float(text)
-        if kind == int | None:
-            return int(text) if text else None
-        if kind is bool:
-            return _BOOLEANS[text.lower()]
-        if kind == tuple[str, ...]:
-            return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        return parse(text)
     except (ValueError, KeyError):
-        wanted = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
         raise ConfigError(
             f"{PREFIX}{name.upper()}={text!r} is not {wanted}; correct it in the chart's values"
         ) from None
-    return text
 
 
 def load(environment: Mapping[str, str] | None = None) -> Config:

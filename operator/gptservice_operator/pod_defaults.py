@@ -1,19 +1,22 @@
 """What every pod gets beside what its service says of it: from its GPUs, and from the configuration."""
 
 from .api.scheduling import Scheduling, Toleration
+from .config import Config
 from .render.resolved import ResolvedGpu
 
 
-def scheduling(own: Scheduling | None, gpu: ResolvedGpu) -> Scheduling:
-    """Return where pods may run.
+def scheduling(own: Scheduling | None, gpu: ResolvedGpu, config: Config) -> Scheduling:
+    """Return where pods may run: each field is the service's, else the configuration's; tolerations add up.
 
     Args:
-        own: what the service says.
+        own: what the service says; a field that is there and empty is said, too.
         gpu: of one replica.
+        config: the operator's configuration.
     """
-    chosen = own or Scheduling()
-    tolerated = dict.fromkeys([*(chosen.tolerations or ()), *_gpu_taint(gpu)])
-    return chosen.model_copy(update={"tolerations": list(tolerated) or None})
+    own, defaults = own or Scheduling(), config.runtime_scheduling
+    said = {name: value for name in Scheduling.model_fields if (value := getattr(own, name)) is not None}
+    listed = [*(own.tolerations or ()), *(defaults.tolerations or ()), *_gpu_taint(gpu)]
+    return defaults.model_copy(update={**said, "tolerations": list(dict.fromkeys(listed)) or None})
 
 
 def _gpu_taint(gpu: ResolvedGpu) -> tuple[Toleration, ...]:

@@ -15,9 +15,9 @@ from .api.body import section
 from .api.conditions import Reason
 from .api.engine import EnvVar
 from .api.exposure import DEFAULT_PORT, DEFAULT_TLS_PORT, ServiceSpec
+from .api.problems import explain
 from .api.rollout import SURGE_WAIT_SECONDS, Rollout, is_zero
 from .config import Config
-from .parse import explain
 from .render.resolved import (
     ApiKeys,
     Companions,
@@ -105,7 +105,7 @@ def _resolve(
         image_pull_policy=config.runtime_image_pull_policy,
         engine_args=arguments.args,
         env=_env(spec),
-        scheduling=pod_defaults.scheduling(spec.scheduling, gpu),
+        scheduling=pod_defaults.scheduling(spec.scheduling, gpu, config),
         pod=_pod_details(metadata["name"], spec),
         exposure=_exposure(spec.service or ServiceSpec(), DEFAULT_PORT if spec.tls is None else DEFAULT_TLS_PORT),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),

@@ -125,6 +125,8 @@ ROWS = [
     Row("runtime.resources.cpu", 3, variable("GPTSERVICE_RUNTIME_CPU"), "3"),
     Row("runtime.resources.memory", "9Gi", variable("GPTSERVICE_RUNTIME_MEMORY"), "9Gi"),
     Row("runtime.cacheSize", "1Ti", variable("GPTSERVICE_RUNTIME_CACHE_SIZE"), "1Ti"),
+    Row("runtime.scheduling", {"tolerations": [{"key": "a", "operator": "Exists"}]},
+        variable("GPTSERVICE_RUNTIME_SCHEDULING"), '{"tolerations":[{"key":"a","operator":"Exists"}]}'),
     Row("runtime.hubEndpoint", "https://hub", variable("GPTSERVICE_HUB_ENDPOINT"), "https://hub"),
     Row("fsGroup", None, variable("GPTSERVICE_FS_GROUP"), ""),
     Row("namespaces", ["a", "b"], variable("GPTSERVICE_NAMESPACES"), "a,b"),

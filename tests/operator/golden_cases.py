@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gptservice_operator import companions, render
+from gptservice_operator.api.scheduling import Scheduling
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Resolved
 from tests.operator import builders
@@ -129,6 +130,13 @@ CASES: dict[str, Case] = {
     "recreate": Case({"model": "pvc://models/m", "replicas": 1, "upgradeStrategy": "Recreate"}),
     "dotted-name": Case({"model": "pvc://models/m"}, name="llama-3.1-8b"),
     "scheduling": Case({"model": "pvc://models/m", "gpu": {"product": "NVIDIA-L4"}, "scheduling": SCHEDULING}),
+    "defaults-of-pods": Case(
+        {
+            "model": "pvc://models/m",
+            "scheduling": {"nodeSelector": {"zone": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]},
+        },
+        settings=builders.config(runtime_scheduling=Scheduling.model_validate(SCHEDULING)),
+    ),
     "env-value-from": Case({"model": "pvc://models/m", "engine": {"env": ENV_VALUE_FROM}}),
     "catalogue": Case(
         {

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gptservice_operator import errors, names, revisions
+from gptservice_operator.api.scheduling import Scheduling
 from gptservice_operator.reconcile import Reconciler
 from gptservice_operator.render import pod
 from gptservice_operator.render.resolved import Resolved
@@ -128,10 +129,21 @@ class TestUpgrade:
         world.see()
         assert await world.run_pass() == []
 
-    async def test_another_configuration_writes_no_child(self) -> None:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            pytest.param(
+                {"runtime_image": "registry.example.com/other:2", "runtime_cpu": "4"}, id="image and requests"
+            ),
+            pytest.param(
+                {"runtime_scheduling": Scheduling.model_validate({"nodeSelector": {"a": "b"}})}, id="where pods run"
+            ),
+        ],
+    )
+    async def test_another_configuration_writes_no_child(self, changes: dict[str, Any]) -> None:
         world = await settled()
         settings = builders.config()
-        other = dataclasses.replace(settings, runtime_image="registry.example.com/other:2", runtime_cpu="4")
+        other = dataclasses.replace(settings, **changes)
         reconciler = Reconciler(world.store, world.cluster.as_cluster(), other, now=_noon)
         await reconciler.reconcile(KEY)
         assert world.cluster.written() == [STATUS]

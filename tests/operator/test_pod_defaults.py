@@ -1,0 +1,60 @@
+"""What the configuration says of every pod, and what of it a service replaces."""
+
+from typing import Any
+
+import pytest
+
+from gptservice_operator.api.scheduling import Scheduling
+from gptservice_operator.config import Config
+from tests.operator import builders
+from tests.operator.builders import Body
+from tests.operator.golden_cases import SCHEDULING
+
+GPU = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+SPOT = {"key": "spot", "operator": "Exists"}
+TEAM = {"key": "team", "operator": "Equal", "value": "a"}
+
+
+def with_scheduling(**fields: Any) -> Config:
+    return builders.config(runtime_scheduling=Scheduling.model_validate(fields))
+
+
+def scheduling(own: Body | None, settings: Config, **spec: Any) -> Body:
+    chosen = {"scheduling": own} if own is not None else {}
+    decided = builders.resolved({"model": "pvc://models/m", **chosen, **spec}, settings=settings)
+    found: Body = decided.scheduling.model_dump(by_alias=True, exclude_none=True)
+    return found
+
+
+class TestScheduling:
+    @pytest.mark.parametrize("field", SCHEDULING)
+    def test_what_a_service_leaves_out_is_the_configuration_s(self, field: str) -> None:
+        found = scheduling(None, with_scheduling(**{field: SCHEDULING[field]}))
+        assert found[field] == SCHEDULING[field]
+
+    @pytest.mark.parametrize("field", SCHEDULING.keys() - {"tolerations"})
+    def test_a_service_s_own_field_takes_the_place_of_the_same_field_alone(self, field: str) -> None:
+        own: Body = {"nodeSelector": {"zone": "b"}, "topologySpreadConstraints": [], "affinity": {}}
+        own = {field: own.get(field, "mine")}
+        found = scheduling(own, with_scheduling(**SCHEDULING))
+        assert found[field] == own[field]
+        assert {name: found[name] for name in SCHEDULING.keys() - {field}} == {
+            name: value for name, value in SCHEDULING.items() if name != field
+        }
+
+    def test_tolerations_add_up_and_none_is_there_twice(self) -> None:
+        found = scheduling({"tolerations": [TEAM, SPOT]}, with_scheduling(tolerations=[SPOT, GPU]))
+        assert found["tolerations"] == [TEAM, SPOT, GPU]
+
+    def test_more_than_one_layer_may_hold_is_no_mistake(self) -> None:
+        many = [{"key": f"taint-{number}", "operator": "Exists"} for number in range(32)]
+        assert scheduling({"tolerations": [SPOT]}, with_scheduling(tolerations=many))["tolerations"] == [
+            SPOT,
+            *many,
+            GPU,
+        ]
+
+    def test_what_is_empty_is_said(self) -> None:
+        """So that one service can go where the others do not."""
+        found = scheduling({"nodeSelector": {}}, with_scheduling(nodeSelector={"zone": "a"}))
+        assert found["nodeSelector"] == {}

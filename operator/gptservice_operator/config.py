@@ -39,6 +39,8 @@ class Config:
     """Whether the catalogue of GPTModels is read, which lies in no namespace: ``true`` or ``false``."""
     runtime_image: str
     """Runtime image of pods whose service names none."""
+    runtime_cpu_image: str = ""
+    """The same for replicas without a GPU; ``runtime_image`` if empty. It has the same vLLM, built for CPUs."""
     runtime_image_pull_policy: str = "IfNotPresent"
     """Kubernetes' imagePullPolicy of the runtime image."""
     runtime_vllm_version: str = contract.VLLM_VERSION

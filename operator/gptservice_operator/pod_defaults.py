@@ -1,8 +1,15 @@
 """What every pod gets beside what its service says of it: from its GPUs, and from the configuration."""
 
+from .api.engine import Engine
 from .api.scheduling import Scheduling, Toleration
 from .config import Config
 from .render.resolved import ResolvedGpu
+
+
+def image(own: Engine | None, gpu: ResolvedGpu, config: Config) -> str:
+    """Return the runtime image: the service's own, else the configuration's for what its replicas run on."""
+    of_device = config.runtime_cpu_image if gpu.count == 0 else ""
+    return (own is not None and own.image) or of_device or config.runtime_image
 
 
 def scheduling(own: Scheduling | None, gpu: ResolvedGpu, config: Config) -> Scheduling:

@@ -101,7 +101,7 @@ def _resolve(
         requests=requests,
         limits=limits,
         tensor_parallel_size=arguments.tensor_parallel_size,
-        image=(spec.engine and spec.engine.image) or config.runtime_image,
+        image=pod_defaults.image(spec.engine, gpu, config),
         image_pull_policy=config.runtime_image_pull_policy,
         engine_args=arguments.args,
         env=_env(spec),

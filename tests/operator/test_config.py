@@ -32,6 +32,7 @@ def test_the_image_is_all_that_must_be_set() -> None:
     ("variable", "text", "value"),
     [
         pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Always", "Always", id="pull policy"),
+        pytest.param("RUNTIME_CPU_IMAGE", "cpu:1", "cpu:1", id="another image without GPUs"),
         pytest.param("RUNTIME_CPU", "500m", "500m", id="a quantity"),
         pytest.param("RUNTIME_CACHE_SIZE", "20Gi", "20Gi", id="a size"),
         pytest.param("HUB_ENDPOINT", "http://hub:8080/hf", "http://hub:8080/hf", id="a hub"),

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from gptservice_operator.api import conditions
 from gptservice_operator.api.scheduling import Scheduling
 from gptservice_operator.config import Config
+from gptservice_operator.render.resolved import Refusal, Resolved
 from tests.operator import builders
 from tests.operator.builders import Body
 from tests.operator.golden_cases import SCHEDULING
@@ -13,6 +15,11 @@ from tests.operator.golden_cases import SCHEDULING
 GPU = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 SPOT = {"key": "spot", "operator": "Exists"}
 TEAM = {"key": "team", "operator": "Equal", "value": "a"}
+
+
+def pod_of(decided: Resolved) -> Body:
+    found: Body = builders.child(decided, "Deployment")["spec"]["template"]["spec"]
+    return found
 
 
 def with_scheduling(**fields: Any) -> Config:
@@ -24,6 +31,37 @@ def scheduling(own: Body | None, settings: Config, **spec: Any) -> Body:
     decided = builders.resolved({"model": "pvc://models/m", **chosen, **spec}, settings=settings)
     found: Body = decided.scheduling.model_dump(by_alias=True, exclude_none=True)
     return found
+
+
+class TestImage:
+    """Of replicas with and without GPUs."""
+
+    @pytest.mark.parametrize(
+        ("gpus", "cpu_image", "own", "image"),
+        [
+            pytest.param(1, "cpu:1", {}, builders.IMAGE, id="with GPUs"),
+            pytest.param(0, "cpu:1", {}, "cpu:1", id="without"),
+            pytest.param(0, "", {}, builders.IMAGE, id="one image for both"),
+            pytest.param(0, "cpu:1", {"image": "mine:2"}, "mine:2", id="the service's own"),
+            pytest.param(0, "cpu:1", {"args": ["--seed=1"]}, "cpu:1", id="an engine without an image"),
+        ],
+    )
+    def test_which_one(self, gpus: int, cpu_image: str, own: Body, image: str) -> None:
+        spec = {"model": "pvc://models/m", "gpu": {"count": gpus}, "engine": own}
+        settings = builders.config(runtime_cpu_image=cpu_image)
+        pod = pod_of(builders.resolved(spec, settings=settings))
+        assert {container["image"] for container in [*pod["initContainers"], *pod["containers"]]} == {image}
+
+    def test_a_catalogue_entry_may_say_that_there_is_no_gpu(self) -> None:
+        settings = builders.config(runtime_cpu_image="cpu:1")
+        decided = builders.resolved({"modelRef": "m"}, builders.gpt_model("m", gpu={"count": 0}), settings=settings)
+        assert decided.image == "cpu:1"
+
+    def test_its_arguments_are_checked_as_those_of_the_other(self) -> None:
+        spec = {"model": "pvc://models/m", "gpu": {"count": 0}, "engine": {"args": ["--max-modl-len=1"]}}
+        outcome = builders.decide(builders.service(spec=spec), settings=builders.config(runtime_cpu_image="cpu:1"))
+        assert isinstance(outcome, Refusal)
+        assert outcome.reason is conditions.INVALID_ENGINE_ARGUMENT
 
 
 class TestScheduling:

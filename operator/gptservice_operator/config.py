@@ -10,7 +10,7 @@ from gptservice_runtime import contract
 
 from . import logs, structures
 from .api.scheduling import Scheduling
-from .api.words import DNS_LABEL, QUANTITY_PATTERN
+from .api.words import DNS_LABEL, DNS_SUBDOMAIN, QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
 _BOOLEANS = {"true": True, "false": False}
@@ -43,6 +43,9 @@ class Config:
     """The same for replicas without a GPU; ``runtime_image`` if empty. It has the same vLLM, built for CPUs."""
     runtime_image_pull_policy: str = "IfNotPresent"
     """Kubernetes' imagePullPolicy of the runtime image."""
+    runtime_image_pull_secrets: tuple[str, ...] = ()
+    """Secrets, in the namespace of each service, with which these images are pulled, separated by commas; a service
+    that names some has those alone."""
     runtime_vllm_version: str = contract.VLLM_VERSION
     """Version of vLLM in the runtime image. Engine arguments are checked in advance only for the operator's own."""
     runtime_cpu: str = "1"
@@ -147,6 +150,7 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
 
 
 _QUANTITY = (QUANTITY_PATTERN, "a Kubernetes quantity such as 500m or 8Gi")
+_SECRET = (DNS_SUBDOMAIN, "the name of a Secret")
 _NAMESPACE = (DNS_LABEL, "the name of a namespace")
 _WORDS: dict[str, tuple[str, str]] = {
     "namespace": _NAMESPACE,
@@ -155,6 +159,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "log_level": (f"(?i:{'|'.join(LOG_LEVELS)})", f"one of {', '.join(LOG_LEVELS)}"),
     "log_format": ("|".join(logs.FORMATS), f"one of {', '.join(logs.FORMATS)}"),
     "runtime_image_pull_policy": ("|".join(PULL_POLICIES), f"one of {', '.join(PULL_POLICIES)}"),
+    "runtime_image_pull_secrets": _SECRET,
     "runtime_cpu": _QUANTITY,
     "runtime_memory": _QUANTITY,
     "runtime_cache_size": _QUANTITY,

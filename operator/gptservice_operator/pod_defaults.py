@@ -1,5 +1,8 @@
 """What every pod gets beside what its service says of it: from its GPUs, and from the configuration."""
 
+from collections.abc import Sequence
+
+from .api.access import SecretRef
 from .api.engine import Engine
 from .api.scheduling import Scheduling, Toleration
 from .config import Config
@@ -10,6 +13,11 @@ def image(own: Engine | None, gpu: ResolvedGpu, config: Config) -> str:
     """Return the runtime image: the service's own, else the configuration's for what its replicas run on."""
     of_device = config.runtime_cpu_image if gpu.count == 0 else ""
     return (own is not None and own.image) or of_device or config.runtime_image
+
+
+def pull_secrets(own: Sequence[SecretRef] | None, config: Config) -> tuple[str, ...]:
+    """Return the names of the Secrets that the image is pulled with: a service's own list, an empty one too, wins."""
+    return config.runtime_image_pull_secrets if own is None else tuple(secret.name for secret in own)
 
 
 def scheduling(own: Scheduling | None, gpu: ResolvedGpu, config: Config) -> Scheduling:

@@ -106,7 +106,7 @@ def _resolve(
         engine_args=arguments.args,
         env=_env(spec),
         scheduling=pod_defaults.scheduling(spec.scheduling, gpu, config),
-        pod=_pod_details(metadata["name"], spec),
+        pod=_pod_details(metadata["name"], spec, config),
         exposure=_exposure(spec.service or ServiceSpec(), DEFAULT_PORT if spec.tls is None else DEFAULT_TLS_PORT),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
         tls=_tls(metadata["name"], spec.tls),
@@ -168,13 +168,13 @@ def _taken_over(given: Mapping[str, str] | None) -> dict[str, str]:
     return {key: value for key, value in (given or {}).items() if not names.is_reserved(key)}
 
 
-def _pod_details(name: str, spec: v1.GPTServiceSpec) -> PodDetails:
+def _pod_details(name: str, spec: v1.GPTServiceSpec, config: Config) -> PodDetails:
     priority = {names.PRIORITY_ANNOTATION: spec.priority.lower()} if spec.priority is not None else {}
     return PodDetails(
         labels=_taken_over(spec.pod_labels),
         annotations={**_taken_over(spec.pod_annotations), **priority},
         service_account_name=spec.service_account_name or names.service_account(name),
-        image_pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
+        image_pull_secrets=pod_defaults.pull_secrets(spec.image_pull_secrets, config),
     )
 
 

@@ -265,6 +265,11 @@ def test_the_chart_has_the_projects_version(folder: Path) -> None:
         pytest.param({"image": {"tag": "a tag"}}, "/image/tag", id="a tag that cannot be one"),
         pytest.param({"runtime": {"pullPolicy": "Sometimes"}}, "/runtime/pullPolicy", id="pull policy"),
         pytest.param({"runtime": {"image": ""}}, "/runtime/image", id="no runtime image"),
+        pytest.param(
+            {"runtime": {"imagePullSecrets": [{"name": "a"}]}},
+            "/runtime/imagePullSecrets/0",
+            id="a Secret as an object",
+        ),
         pytest.param({"runtime": {"resources": {"memory": "8 GB"}}}, "/runtime/resources/memory", id="quantity"),
         pytest.param({"fsGroup": -1}, "/fsGroup", id="negative group"),
         pytest.param({"fsGroup": "65532"}, "/fsGroup", id="a group as text"),

@@ -121,6 +121,7 @@ ROWS = [
     Row("imagePullSecrets", ["a", "b"], pod("imagePullSecrets"), [{"name": "a"}, {"name": "b"}]),
     Row("runtime.image", "r:1", variable("GPTSERVICE_RUNTIME_IMAGE"), "r:1"),
     Row("runtime.cpuImage", "c:1", variable("GPTSERVICE_RUNTIME_CPU_IMAGE"), "c:1"),
+    Row("runtime.imagePullSecrets", ["a", "b"], variable("GPTSERVICE_RUNTIME_IMAGE_PULL_SECRETS"), "a,b"),
     Row("runtime.pullPolicy", "Always", variable("GPTSERVICE_RUNTIME_IMAGE_PULL_POLICY"), "Always"),
     Row("runtime.vllmVersion", "0.40.0", variable("GPTSERVICE_RUNTIME_VLLM_VERSION"), "0.40.0"),
     Row("runtime.resources.cpu", 3, variable("GPTSERVICE_RUNTIME_CPU"), "3"),

@@ -33,6 +33,7 @@ def test_the_image_is_all_that_must_be_set() -> None:
     [
         pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Always", "Always", id="pull policy"),
         pytest.param("RUNTIME_CPU_IMAGE", "cpu:1", "cpu:1", id="another image without GPUs"),
+        pytest.param("RUNTIME_IMAGE_PULL_SECRETS", "hub.io,mirror", ("hub.io", "mirror"), id="pull secrets"),
         pytest.param("RUNTIME_CPU", "500m", "500m", id="a quantity"),
         pytest.param("RUNTIME_CACHE_SIZE", "20Gi", "20Gi", id="a size"),
         pytest.param("HUB_ENDPOINT", "http://hub:8080/hf", "http://hub:8080/hf", id="a hub"),
@@ -87,6 +88,7 @@ def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
         pytest.param("NAMESPACE", "Platform", id="a namespace that cannot be"),
         pytest.param("RUNTIME_CPU", "many", id="no quantity"),
         pytest.param("RUNTIME_MEMORY", "8 GB", id="no quantity either"),
+        pytest.param("RUNTIME_IMAGE_PULL_SECRETS", "My_Secret", id="no name of a Secret"),
         pytest.param("RUNTIME_SCHEDULING", "zone: a", id="no JSON"),
         pytest.param("RUNTIME_SCHEDULING", '{"nodeSelektor":{}}', id="no such field"),
     ],

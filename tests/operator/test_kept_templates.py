@@ -135,6 +135,7 @@ class TestUpgrade:
             pytest.param(
                 {"runtime_image": "registry.example.com/other:2", "runtime_cpu": "4"}, id="image and requests"
             ),
+            pytest.param({"runtime_image_pull_secrets": ("registry",)}, id="pull secrets"),
             pytest.param(
                 {"runtime_scheduling": Scheduling.model_validate({"nodeSelector": {"a": "b"}})}, id="where pods run"
             ),

@@ -64,6 +64,22 @@ class TestImage:
         assert outcome.reason is conditions.INVALID_ENGINE_ARGUMENT
 
 
+class TestPullSecrets:
+    @pytest.mark.parametrize(
+        ("own", "found"),
+        [
+            pytest.param({}, ["registry", "mirror"], id="none said"),
+            pytest.param({"imagePullSecrets": [{"name": "mine"}]}, ["mine"], id="the service's own"),
+            pytest.param({"imagePullSecrets": []}, [], id="the node's identity alone"),
+        ],
+    )
+    def test_with_which_the_image_is_pulled(self, own: Body, found: list[str]) -> None:
+        settings = builders.config(runtime_image_pull_secrets=("registry", "mirror"))
+        pod = pod_of(builders.resolved({"model": "pvc://models/m", **own}, settings=settings))
+        assert [secret["name"] for secret in pod.get("imagePullSecrets", [])] == found
+        assert ("imagePullSecrets" in pod) is bool(found), "an empty list belongs to nobody after an apply"
+
+
 class TestScheduling:
     @pytest.mark.parametrize("field", SCHEDULING)
     def test_what_a_service_leaves_out_is_the_configuration_s(self, field: str) -> None:

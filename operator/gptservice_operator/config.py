@@ -57,6 +57,8 @@ class Config:
     runtime_scheduling: Scheduling = field(default_factory=Scheduling)
     """Where pods run, in the fields of ``spec.scheduling``, as JSON; a field of a service takes the place of the same
     field here, and its tolerations add to those."""
+    runtime_ca_bundle: str = ""
+    """Authorities in PEM that every download trusts beside the system's."""
     hub_endpoint: str = ""
     """URL of the hub of ``hf://`` models, such as a mirror's; Hugging Face's own if empty."""
     fs_group: int | None = 65532
@@ -108,6 +110,7 @@ _WORDED: dict[object, tuple[Callable[[str], object], str]] = {
 """How a field of this type is read, and how what it takes is called."""
 _STRUCTURED: dict[str, tuple[Callable[[str, str], object], str]] = {
     "runtime_scheduling": (structures.scheduling, "runtime.scheduling"),
+    "runtime_ca_bundle": (structures.authorities, "runtime.caBundle"),
 }
 """How a field of more than a word is read, and the chart's value that a message names."""
 

@@ -32,6 +32,9 @@ from .render.resolved import (
     Source,
 )
 
+Models = Mapping[str, Mapping[str, Any]]
+"""Catalogue entries by name."""
+
 
 class RefusedError(Exception):
     """Carries a refusal out of nested decisions; never leaves this module."""
@@ -44,7 +47,7 @@ class RefusedError(Exception):
 def resolve(
     body: Mapping[str, Any],
     spec: v1.GPTServiceSpec,
-    models: Mapping[str, Mapping[str, Any]],
+    models: Models,
     config: Config,
     seen: companions.Seen = companions.NOTHING_SEEN,
     *,
@@ -68,12 +71,7 @@ def resolve(
 
 
 def _resolve(
-    body: Mapping[str, Any],
-    spec: v1.GPTServiceSpec,
-    models: Mapping[str, Mapping[str, Any]],
-    config: Config,
-    seen: companions.Seen,
-    kept: bool,
+    body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Models, config: Config, seen: companions.Seen, kept: bool
 ) -> Resolved:
     metadata, entry = body["metadata"], _catalogue_entry(spec, models, config)
     source, gpu = _source(spec, entry, config, kept), sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
@@ -111,6 +109,7 @@ def _resolve(
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
         tls=_tls(metadata["name"], spec.tls),
         companions=beside,
+        ca_bundle=config.runtime_ca_bundle,
         cache_size=config.runtime_cache_size,
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
@@ -135,7 +134,7 @@ def _env(spec: v1.GPTServiceSpec) -> tuple[EnvVar, ...]:
     return env
 
 
-def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> Origin:
+def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Models) -> Origin:
     name = _model_name(spec)
     model = {"name": name, "spec": section(models[name], "spec")} if name is not None else None
     return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
@@ -206,9 +205,7 @@ def _model_name(spec: v1.GPTServiceSpec) -> str | None:
     return spec.model if bare else None
 
 
-def _catalogue_entry(
-    spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]], config: Config
-) -> v1.GPTModelSpec | None:
+def _catalogue_entry(spec: v1.GPTServiceSpec, models: Models, config: Config) -> v1.GPTModelSpec | None:
     name = _model_name(spec)
     if name is None:
         return None

@@ -15,7 +15,7 @@ from gptservice_operator import config, lease
 from gptservice_operator.api import kinds
 from gptservice_operator.api.scheduling import Scheduling
 from tests.charts.conftest import CATALOGUE, CHART, Helm, Render, one
-from tests.operator.golden_cases import SCHEDULING
+from tests.operator.golden_cases import CA_BUNDLE, SCHEDULING
 
 pytestmark = pytest.mark.api  # needs a Go binary, no cluster
 
@@ -279,6 +279,13 @@ def test_the_chart_has_the_projects_version(folder: Path) -> None:
         pytest.param(
             {"runtime": {"scheduling": {"tolerations": [{"operator": "Lt"}]}}}, "/operator", id="an operator of none"
         ),
+        pytest.param({"runtime": {"caBundle": "ca.pem"}}, "/runtime/caBundle", id="a file's name"),
+        pytest.param(
+            {"runtime": {"caBundle": f"{CA_BUNDLE}-----BEGIN EC PRIVATE KEY-----"}},
+            "/runtime/caBundle",
+            id="a key, too",
+        ),
+        pytest.param({"runtime": {"caBundle": CA_BUNDLE * 2000}}, "/runtime/caBundle", id="too many authorities"),
         pytest.param({"resyncSeconds": 0}, "/resyncSeconds", id="no resync"),
         pytest.param({"resyncSeconds": "10m"}, "/resyncSeconds", id="a duration as text"),
         pytest.param({"logLevel": "debug"}, "/logLevel", id="log level in lower case"),

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.charts.conftest import CHART, Manifest, Render, one
+from tests.operator.golden_cases import CA_BUNDLE
 
 pytestmark = pytest.mark.api  # needs a Go binary, no cluster
 
@@ -129,6 +130,7 @@ ROWS = [
     Row("runtime.cacheSize", "1Ti", variable("GPTSERVICE_RUNTIME_CACHE_SIZE"), "1Ti"),
     Row("runtime.scheduling", {"tolerations": [{"key": "a", "operator": "Exists"}]},
         variable("GPTSERVICE_RUNTIME_SCHEDULING"), '{"tolerations":[{"key":"a","operator":"Exists"}]}'),
+    Row("runtime.caBundle", CA_BUNDLE, variable("GPTSERVICE_RUNTIME_CA_BUNDLE"), CA_BUNDLE),
     Row("runtime.hubEndpoint", "https://hub", variable("GPTSERVICE_HUB_ENDPOINT"), "https://hub"),
     Row("fsGroup", None, variable("GPTSERVICE_FS_GROUP"), ""),
     Row("namespaces", ["a", "b"], variable("GPTSERVICE_NAMESPACES"), "a,b"),

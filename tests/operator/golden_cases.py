@@ -81,6 +81,8 @@ SCHEDULING: Body = {
     "schedulerName": "gang-scheduler",
 }
 
+CA_BUNDLE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
 ENV_VALUE_FROM: list[Body] = [
     {"name": "PLAIN", "value": "as it stands"},
     {"name": "FROM_SECRET", "valueFrom": secret_key("hub", "token", optional=True)},
@@ -176,6 +178,14 @@ CASES: dict[str, Case] = {
             "huggingFaceTokenSecretRef": {"name": "hub", "key": "token"},
         },
         settings=builders.config(hub_endpoint="https://hub.example.com"),
+    ),
+    "private-network": Case(
+        {"model": "org/name"},
+        settings=builders.config(
+            hub_endpoint="https://hub.example.com",
+            runtime_ca_bundle=CA_BUNDLE,
+            runtime_image_pull_secrets=("registry",),
+        ),
     ),
     "encrypted": Case(
         {

@@ -89,6 +89,7 @@ def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
         pytest.param("RUNTIME_CPU", "many", id="no quantity"),
         pytest.param("RUNTIME_MEMORY", "8 GB", id="no quantity either"),
         pytest.param("RUNTIME_IMAGE_PULL_SECRETS", "My_Secret", id="no name of a Secret"),
+        pytest.param("RUNTIME_CA_BUNDLE", "no certificate", id="no certificate"),
         pytest.param("RUNTIME_SCHEDULING", "zone: a", id="no JSON"),
         pytest.param("RUNTIME_SCHEDULING", '{"nodeSelektor":{}}', id="no such field"),
     ],

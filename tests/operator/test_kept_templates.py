@@ -151,6 +151,21 @@ class TestUpgrade:
         assert "RendererOutdated" in world.condition("Accepted")["message"]
         assert world.body("GPTService")["status"]["effective"]["image"] == builders.IMAGE
 
+    async def test_other_authorities_reach_what_downloads_without_a_roll(self) -> None:
+        world = await settled({"model": "org/name"})
+
+        async def configured(bundle: str) -> list[str]:
+            before = len(world.cluster.written())
+            other = builders.config(runtime_ca_bundle=bundle)
+            await Reconciler(world.store, world.cluster.as_cluster(), other, now=_noon).reconcile(KEY)
+            world.see()
+            return world.cluster.written()[before:]
+
+        assert await configured("one") == ["ConfigMap", STATUS], "which says that new pods would read it"
+        assert await configured("another") == ["ConfigMap"]
+        assert world.body("ConfigMap")["data"]["ca.crt"] == "another"
+        assert await configured("") == ["ConfigMap", STATUS]
+
     async def test_a_configuration_that_would_change_nothing_is_no_news(self) -> None:
         world = await settled({"model": "pvc://m/x", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}})
         other = builders.config(runtime_cpu="4", runtime_memory="64Gi")

@@ -8,6 +8,7 @@ from gptservice_operator.render import pod
 from gptservice_runtime import contract
 from tests.operator import builders
 from tests.operator.builders import Body, gpt_model, refusal, resolved
+from tests.operator.golden_cases import CA_BUNDLE
 
 URI = "hf://org/name"
 STORES = ("s3://bucket/m", "gs://bucket/m", "oci://registry.example.com/m:v1", "https://example.com/m.tar")
@@ -110,6 +111,37 @@ def test_a_token_is_for_a_hub() -> None:
 def test_where_the_hub_is(uri: str, endpoint: str, env: list[str]) -> None:
     found = fetch({"model": uri}, hub_endpoint=endpoint)["env"]
     assert [variable["value"] for variable in named(found, contract.HUB_ENDPOINT_ENV)] == env
+
+
+class TestAuthorities:
+    """Of the platform's own, which every download trusts."""
+
+    PATH = "/etc/gptservice/authorities"
+
+    @pytest.mark.parametrize("uri", [URI, *STORES])
+    def test_a_download_is_given_them(self, uri: str) -> None:
+        spec = template({"model": uri}, runtime_ca_bundle=CA_BUNDLE)
+        container = spec["initContainers"][0]
+        args = container["args"]
+        assert args[args.index(contract.CA_BUNDLE_FLAG) + 1] == f"{self.PATH}/ca.crt"
+        (mount,) = [mount for mount in container["volumeMounts"] if mount["mountPath"] == self.PATH]
+        assert mount == {"name": mount["name"], "mountPath": self.PATH, "readOnly": True}
+        (volume,) = named(spec["volumes"], mount["name"])
+        assert volume["configMap"]["name"] == "chat-limits"
+        assert "items" not in volume["configMap"], "a key that is taken away would keep pods of kept revisions waiting"
+
+    def test_the_engine_is_not(self) -> None:
+        engine = template({"model": URI}, runtime_ca_bundle=CA_BUNDLE)["containers"][0]
+        assert self.PATH not in {mount["mountPath"] for mount in engine["volumeMounts"]}
+
+    @pytest.mark.parametrize(
+        ("uri", "bundle"),
+        [pytest.param(URI, "", id="none"), pytest.param("pvc://m/x", CA_BUNDLE, id="nothing is downloaded")],
+    )
+    def test_else_nothing_is_there(self, uri: str, bundle: str) -> None:
+        container = fetch({"model": uri}, runtime_ca_bundle=bundle)
+        assert contract.CA_BUNDLE_FLAG not in container["args"]
+        assert self.PATH not in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
 @pytest.mark.parametrize("uri", [URI, *STORES, "pvc://m/x", "file:///m"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from e2e.cluster import pki
 from gptservice_operator import structures
 from gptservice_operator.api import schema
 from gptservice_operator.api.scheduling import Scheduling
@@ -61,3 +62,45 @@ class TestScheduling:
             return {name for name in found if not name.startswith(".affinity.") or name.count(".") == 2}
 
         assert fields(values["servingScheduling"]) == fields(ours)
+
+
+class TestAuthorities:
+    @pytest.fixture
+    def pem(self, tmp_path: Path) -> str:
+        return pki.Authority(tmp_path / "one").certificate.read_text().strip()
+
+    def parsed(self, text: str) -> str:
+        return structures.authorities(text, "runtime.caBundle")
+
+    def test_the_certificates_are_kept_and_what_is_between_them_is_not(self, pem: str, tmp_path: Path) -> None:
+        other = pki.Authority(tmp_path / "other").certificate.read_text().strip()
+        assert self.parsed(f"# Zertifizierungsstelle für Süd\n{pem}\n\n{other}") == f"{pem}\n{other}\n"
+
+    def test_lines_may_end_as_on_windows(self, pem: str) -> None:
+        assert self.parsed(pem.replace("\n", "\r\n"))
+
+    @pytest.mark.parametrize("text", ["", "\n"])
+    def test_nothing_is_nothing(self, text: str) -> None:
+        assert self.parsed(text) == ""
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            pytest.param("ca.pem", "holds no certificate in PEM", id="a file's name"),
+            pytest.param("{pem}\n-----BEGIN EC PRIVATE KEY-----", "holds a private key", id="a key beside it"),
+            pytest.param(
+                "{pem}\n-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+                "certificate 2 of 2 cannot be read",
+                id="half a certificate",
+            ),
+            pytest.param(
+                "-----BEGIN CERTIFICATE-----\nü\n-----END CERTIFICATE-----", "certificate 1 of 1", id="no ASCII"
+            ),
+            pytest.param("{pem}" + " " * (64 << 10), "no more than 65536", id="too much"),
+        ],
+    )
+    def test_what_cannot_be_used_is_told(self, pem: str, text: str, said: str) -> None:
+        with pytest.raises(structures.UnusableError) as refused:
+            self.parsed(text.format(pem=pem))
+        assert str(refused.value).startswith("runtime.caBundle: ")
+        assert said in str(refused.value)

@@ -77,6 +77,8 @@ def _download_args(resolved: Resolved) -> list[str]:
     # Without a GPU the engine holds the weights in the container's memory: what cannot fit is not downloaded first.
     if resolved.gpu.count == 0 and (memory := resolved.memory_bytes):
         args += [contract.MEMORY_LIMIT_FLAG, str(memory)]
+    if resolved.ca_bundle:
+        args += [contract.CA_BUNDLE_FLAG, f"{contract.CA_DIRECTORY}/{contract.CA_FILE}"]
     return args
 
 
@@ -96,4 +98,7 @@ def _download_mounts(resolved: Resolved) -> list[dict[str, Any]]:
     if download.credentials is not None:
         where = contract.MODEL_CREDENTIALS_DIRECTORY
         mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": where, "readOnly": True})
+    if resolved.ca_bundle:
+        # All of the ConfigMap: what is named in it, and taken from it later, would keep a kept revision's pods waiting.
+        mounts.append({"name": "limits", "mountPath": contract.CA_DIRECTORY, "readOnly": True})
     return mounts

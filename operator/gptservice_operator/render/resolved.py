@@ -203,6 +203,8 @@ class Resolved:
     tls: ServingTls | None
     """None for plain HTTP."""
     companions: Companions
+    ca_bundle: str
+    """Authorities in PEM that downloads trust beside the system's; empty for none."""
     cache_size: str
     """Of a cache on the node's disk."""
     startup_timeout_seconds: int

@@ -1,5 +1,6 @@
 """Requests to a source: one session, one way to tell what went wrong on the way."""
 
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -30,24 +31,25 @@ class Answer:
 class Http:
     """What all requests of a fetch share."""
 
-    def __init__(self, session: aiohttp.ClientSession, stall: float) -> None:
-        """`stall`: seconds without a byte."""
+    def __init__(self, session: aiohttp.ClientSession, stall: float, ca_remedy: str) -> None:
+        """`stall`: seconds without a byte; `ca_remedy`: what to do about a certificate of nobody known."""
         self.session = session
         self.stall = stall
+        self._ca_remedy = ca_remedy
 
     @asynccontextmanager
     async def get(self, request: Request, what: str, begin: int = 0) -> AsyncIterator[aiohttp.ClientResponse]:
         """Ask for a file from a byte on; retrying.PassingError for whatever goes wrong on the way."""
         part = {"Range": f"bytes={begin}-"} if begin else {}
         headers = {**request.headers, "Accept-Encoding": "identity", **part}
-        with _faults_of_the_way(what, self.stall):
+        with self._faults_of_the_way(what):
             async with self.session.get(_url(request, what), headers=headers) as response:
                 _refuse_plain(response, what)
                 yield response
 
     async def read(self, request: Request, what: str, method: str = "GET") -> Answer:
         """A small answer; retrying.PassingError for whatever goes wrong on the way."""
-        with _faults_of_the_way(what, self.stall):
+        with self._faults_of_the_way(what):
             url = _url(request, what)
             async with self.session.request(method, url, headers=request.headers) as response:
                 _refuse_plain(response, what)
@@ -58,6 +60,23 @@ class Http:
                         f"{what}: it answers with too many bytes",
                     )
                 return Answer(status=response.status, headers=response.headers, body=body)
+
+    @contextmanager
+    def _faults_of_the_way(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except aiohttp.ClientConnectorCertificateError as error:
+            said = f"{what}: its certificate is not trusted: {self._ca_remedy}"
+            raise models.ModelError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
+        except TimeoutError as error:
+            said = f"{what}: no byte came for {self.stall:g} s"
+            raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_STALLED, said) from error
+        except (aiohttp.InvalidURL, UnicodeError) as error:
+            raise _no_address(what) from error
+        except aiohttp.ClientError as error:
+            # Its text may hold the address of a redirect, which is signed; the type says what happened.
+            said = f"{what}: the connection failed ({type(error).__name__})"
+            raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
 
 
 async def refusal(response: aiohttp.ClientResponse) -> Refusal:
@@ -70,13 +89,19 @@ async def refusal(response: aiohttp.ClientResponse) -> Refusal:
 async def connected(source: Source, stall: float) -> AsyncIterator[Http]:
     """Have a session while the context is open."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=stall, sock_read=stall)
-    tls = source.tls
-    connector = aiohttp.TCPConnector() if tls is None else aiohttp.TCPConnector(ssl=tls)
+    connector = aiohttp.TCPConnector(ssl=source.tls or _trusting())
     # trust_env: the libraries of hubs and clouds obey the proxy's variables, too.
     async with aiohttp.ClientSession(
         timeout=timeout, trust_env=True, auto_decompress=False, read_bufsize=_BUFFER, connector=connector
     ) as session:
-        yield Http(session, stall)
+        yield Http(session, stall, source.ca_remedy)
+
+
+def _trusting() -> ssl.SSLContext:
+    """As the library's own, which is as old as its import and knows of no authority that came later."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _url(request: Request, what: str) -> yarl.URL:
@@ -94,24 +119,6 @@ def _no_address(what: str) -> models.ModelError:
     return models.ModelError(
         contract.REASON_INVALID_SPEC, f"{what}: there is no such address: look at its host and its port"
     )
-
-
-@contextmanager
-def _faults_of_the_way(what: str, stall: float) -> Iterator[None]:
-    try:
-        yield
-    except aiohttp.ClientConnectorCertificateError as error:
-        said = f"{what}: its certificate is not trusted: put its authority into modelCredentialsSecretRef as ca.crt"
-        raise models.ModelError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
-    except TimeoutError as error:
-        said = f"{what}: no byte came for {stall:g} s"
-        raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_STALLED, said) from error
-    except (aiohttp.InvalidURL, UnicodeError) as error:
-        raise _no_address(what) from error
-    except aiohttp.ClientError as error:
-        # Its text may hold the address of a redirect, which is signed; the type says what happened.
-        said = f"{what}: the connection failed ({type(error).__name__})"
-        raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
 
 
 def _refuse_plain(response: aiohttp.ClientResponse, what: str) -> None:

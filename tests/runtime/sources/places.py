@@ -61,12 +61,12 @@ class Servers:
         return self.authority.certificate.read_text()
 
     @contextmanager
-    def place(self, name: str) -> Iterator[Place]:
-        """The model at a server, by the name of NAMES, while the context is open."""
+    def place(self, name: str, *, tls: bool = False) -> Iterator[Place]:
+        """The model at a server, by the name of NAMES, while the context is open; with `tls` on the loopback, too."""
         with ExitStack() as stack:
             gate = self._gate(name)
             gate.host = self.host
-            if self.host != "127.0.0.1":
+            if tls or self.host != "127.0.0.1":
                 gate.tls = self.server_tls
             stack.enter_context(in_thread(gate))
             place: Place = getattr(self, f"_{name.replace('-', '_')}")(gate)

@@ -57,6 +57,12 @@ class Config:
     runtime_scheduling: Scheduling = field(default_factory=Scheduling)
     """Where pods run, in the fields of ``spec.scheduling``, as JSON; a field of a service takes the place of the same
     field here, and its tolerations add to those."""
+    runtime_http_proxy: str = ""
+    """URL of the proxy through which models are downloaded from ``http://`` addresses; none if empty."""
+    runtime_https_proxy: str = ""
+    """The same for ``https://`` addresses."""
+    runtime_no_proxy: tuple[str, ...] = ()
+    """Hosts, and ends of their names, that are reached without it, separated by commas."""
     runtime_ca_bundle: str = ""
     """Authorities in PEM that every download trusts beside the system's."""
     hub_endpoint: str = ""
@@ -153,12 +159,19 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
 
 
 _QUANTITY = (QUANTITY_PATTERN, "a Kubernetes quantity such as 500m or 8Gi")
+_PROXY = (
+    r"(http://[!-?A-~]+)?",
+    "a URL such as http://proxy.example.com:3128, without user and password, which all who see pods would see",
+)
 _SECRET = (DNS_SUBDOMAIN, "the name of a Secret")
 _NAMESPACE = (DNS_LABEL, "the name of a namespace")
 _WORDS: dict[str, tuple[str, str]] = {
     "namespace": _NAMESPACE,
     "namespaces": _NAMESPACE,
     "hub_endpoint": (r"(https?://[!-~]+)?", "a URL such as https://hub.example.com"),
+    "runtime_http_proxy": _PROXY,
+    "runtime_https_proxy": _PROXY,
+    "runtime_no_proxy": (r"\.?[A-Za-z0-9_.:-]+", "a host, an address or the end of a name such as .example.com"),
     "log_level": (f"(?i:{'|'.join(LOG_LEVELS)})", f"one of {', '.join(LOG_LEVELS)}"),
     "log_format": ("|".join(logs.FORMATS), f"one of {', '.join(logs.FORMATS)}"),
     "runtime_image_pull_policy": ("|".join(PULL_POLICIES), f"one of {', '.join(PULL_POLICIES)}"),

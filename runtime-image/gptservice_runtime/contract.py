@@ -118,6 +118,10 @@ SERVICE_NAME_ENV: Final = "OTEL_SERVICE_NAME"
 """OpenTelemetry's own variable: by which name traces are found."""
 HUB_ENDPOINT_ENV: Final = "HF_ENDPOINT"
 """Of ``fetch``: the hub's URL, Hugging Face's own if absent."""
+HTTP_PROXY_ENV: Final = "HTTP_PROXY"
+"""Of ``fetch``, with the two that follow: the proxy on the way to sources, in the words of every HTTP client."""
+HTTPS_PROXY_ENV: Final = "HTTPS_PROXY"
+NO_PROXY_ENV: Final = "NO_PROXY"
 
 # --- time, in seconds -----------------------------------------------------------------------------
 DRAIN_GAP_SECONDS: Final = 5

@@ -135,11 +135,11 @@ def test_what_is_said_of_every_pod_reaches_the_operator_as_it_is_written(render:
     assert loaded.runtime_scheduling == Scheduling.model_validate(SCHEDULING)
 
 
-def test_the_operator_starts_with_the_values_that_the_documents_show(render: Render) -> None:
-    (block,) = [block for block in documents.blocks() if block.name == "docs/operations.md: Where pods run, yaml 1"]
-    values = yaml.safe_load(block.text)
-    loaded = config.load(environment(render(values)))
-    assert loaded.runtime_scheduling.node_selector == values["runtime"]["scheduling"]["nodeSelector"]
+@pytest.mark.parametrize("block", ["Where models come from, yaml 2", "Where pods run, yaml 1"])
+def test_the_operator_starts_with_the_values_that_the_documents_show(render: Render, block: str) -> None:
+    (text,) = [each.text for each in documents.blocks() if each.name == f"docs/operations.md: {block}"]
+    before, after = (config.load(environment(render(values))) for values in ({}, yaml.safe_load(text)))
+    assert before != after
 
 
 def test_a_ten_digit_group_stays_a_whole_number(render: Render) -> None:
@@ -279,6 +279,8 @@ def test_the_chart_has_the_projects_version(folder: Path) -> None:
         pytest.param(
             {"runtime": {"scheduling": {"tolerations": [{"operator": "Lt"}]}}}, "/operator", id="an operator of none"
         ),
+        pytest.param({"runtime": {"proxy": {"http": "http://a:b@p"}}}, "/runtime/proxy/http", id="a proxy's password"),
+        pytest.param({"runtime": {"proxy": {"noProxy": "10.0.0.0/8"}}}, "/runtime/proxy/noProxy", id="a network"),
         pytest.param({"runtime": {"caBundle": "ca.pem"}}, "/runtime/caBundle", id="a file's name"),
         pytest.param(
             {"runtime": {"caBundle": f"{CA_BUNDLE}-----BEGIN EC PRIVATE KEY-----"}},

@@ -182,6 +182,8 @@ CASES: dict[str, Case] = {
     "private-network": Case(
         {"model": "org/name"},
         settings=builders.config(
+            runtime_https_proxy="http://proxy.example.com:3128",
+            runtime_no_proxy=(".example.net",),
             hub_endpoint="https://hub.example.com",
             runtime_ca_bundle=CA_BUNDLE,
             runtime_image_pull_secrets=("registry",),

@@ -113,6 +113,44 @@ def test_where_the_hub_is(uri: str, endpoint: str, env: list[str]) -> None:
     assert [variable["value"] for variable in named(found, contract.HUB_ENDPOINT_ENV)] == env
 
 
+class TestProxy:
+    """Through which models are downloaded."""
+
+    URL = "http://proxy.example.com:3128"
+    CLUSTER = "localhost,127.0.0.1,.svc,.cluster.local,169.254.169.254,169.254.170.23,metadata.google.internal"
+
+    def variables(self, container: Body) -> dict[str, str]:
+        return {one["name"]: one["value"] for one in container.get("env", []) if one["name"].endswith("_PROXY")}
+
+    @pytest.mark.parametrize("uri", [URI, *STORES])
+    def test_a_download_is_told(self, uri: str) -> None:
+        settings = {"runtime_http_proxy": self.URL, "runtime_https_proxy": f"{self.URL}0"}
+        assert self.variables(fetch({"model": uri}, **settings)) == {
+            "HTTP_PROXY": self.URL, "HTTPS_PROXY": f"{self.URL}0", "NO_PROXY": self.CLUSTER,
+        }  # fmt: skip
+
+    def test_what_is_left_out_comes_beside_what_is_the_cluster_s_own(self) -> None:
+        settings = {"runtime_https_proxy": self.URL, "runtime_no_proxy": (".corp", "127.0.0.1")}
+        others = self.CLUSTER.replace("127.0.0.1,", "")
+        assert self.variables(fetch({"model": URI}, **settings)) == {
+            "HTTPS_PROXY": self.URL, "NO_PROXY": f".corp,127.0.0.1,{others}",
+        }  # fmt: skip
+
+    def test_the_engine_is_not(self) -> None:
+        engine = template({"model": URI}, runtime_https_proxy=self.URL)["containers"][0]
+        assert self.variables(engine) == {}
+
+    @pytest.mark.parametrize(
+        ("uri", "settings"),
+        [
+            pytest.param("pvc://m/x", {"runtime_https_proxy": URL}, id="nothing is downloaded"),
+            pytest.param(URI, {"runtime_no_proxy": ("a",)}, id="there is no proxy"),
+        ],
+    )
+    def test_else_nothing_is_said(self, uri: str, settings: dict[str, Any]) -> None:
+        assert self.variables(fetch({"model": uri}, **settings)) == {}
+
+
 class TestAuthorities:
     """Of the platform's own, which every download trusts."""
 

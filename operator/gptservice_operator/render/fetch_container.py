@@ -21,7 +21,7 @@ def render_fetch_container(resolved: Resolved, security: dict[str, Any], env: li
         "imagePullPolicy": resolved.image_pull_policy,
         "command": [contract.COMMAND],
         "args": unexpanded(_args(resolved)),
-        "env": [*env, *_endpoint(resolved)],
+        "env": [*env, *_endpoint(resolved), *_proxy(resolved)],
         # An init container costs the greater of its own and the others' requests, so this is free; and a namespace
         # whose LimitRange lets the engine pass lets this pass too.
         "resources": {"requests": dict(resolved.requests), "limits": dict(resolved.limits)},
@@ -86,6 +86,18 @@ def _endpoint(resolved: Resolved) -> list[dict[str, Any]]:
     if resolved.source.download is None or not resolved.source.download.hub_endpoint:
         return []
     return [{"name": contract.HUB_ENDPOINT_ENV, "value": resolved.source.download.hub_endpoint}]
+
+
+def _proxy(resolved: Resolved) -> list[dict[str, Any]]:
+    proxy = resolved.source.download.proxy if resolved.source.download is not None else None
+    if proxy is None:
+        return []
+    values = (
+        (contract.HTTP_PROXY_ENV, proxy.http),
+        (contract.HTTPS_PROXY_ENV, proxy.https),
+        (contract.NO_PROXY_ENV, ",".join(proxy.exceptions)),
+    )
+    return [{"name": name, "value": value} for name, value in values if value]
 
 
 def _download_mounts(resolved: Resolved) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import ssl
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import certifi
@@ -12,67 +11,16 @@ import pytest
 
 from e2e.cluster import pki
 from e2e.hub.faults import Fault
-from e2e.hub.sample import make_repository
 from e2e.hub.server import Hub
 from gptservice_runtime import contract, models
 from gptservice_runtime.sources import authorities
 from tests.runtime.harness import PACKAGE_PARENT
+from tests.runtime.sources import clients
 from tests.runtime.sources.conftest import MakePod
 from tests.runtime.sources.fetching import Pod, assert_model
 from tests.runtime.sources.places import Servers
 
 REMEDY = "put its authority into runtime.caBundle of the operator's chart"
-# What each library is asked with, as the sources use it.
-CLIENTS = {
-    "aiohttp": """
-import asyncio
-from types import SimpleNamespace
-from gptservice_runtime.transfer import http
-from gptservice_runtime.transfer.source import Request
-async def ask():
-    async with http.connected(SimpleNamespace(tls=None, ca_remedy=""), 5) as connection:
-        return (await connection.read(Request(url=URL), "x")).status
-status = asyncio.run(ask())
-""",
-    "huggingface_hub": """
-import huggingface_hub
-status = huggingface_hub.get_session().get(URL).status_code
-""",
-    "google-auth": """
-import google.auth.transport.requests
-status = google.auth.transport.requests.Request()(URL).status
-""",
-    "botocore": """
-import botocore.awsrequest, botocore.httpsession, botocore.session
-verify = botocore.session.Session().get_config_variable("ca_bundle")
-request = botocore.awsrequest.AWSRequest(method="GET", url=URL).prepare()
-status = botocore.httpsession.URLLib3Session(verify=True if verify is None else verify).send(request).status_code
-""",
-}
-TRUST = """
-import sys
-from pathlib import Path
-URL = sys.argv[1]
-if len(sys.argv) > 2:
-    from gptservice_runtime.sources import authorities
-    authorities.trust(Path(sys.argv[2]))
-"""
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> pki.Authority:
-    return pki.Authority(tmp_path / "pki", "an authority of our own")
-
-
-@pytest.fixture
-async def private_hub(tmp_path: Path, authority: pki.Authority) -> AsyncIterator[Hub]:
-    """A hub whose certificate a private authority has signed."""
-    pair = authority.issue("hub", "hub", hosts=["127.0.0.1"])
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(pair.certificate, pair.key)
-    repository = make_repository(tmp_path / "private-hub" / "name", 1_000_000)
-    async with Hub({"org/name": repository}, tls=tls).serving() as serving:
-        yield serving
 
 
 def trusting(authority: pki.Authority) -> list[str]:
@@ -142,23 +90,12 @@ class TestStores:
         assert place.uri in out.decode()
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients.CLIENTS)
 async def test_every_library_trusts_them(private_hub: Hub, authority: pki.Authority, client: str) -> None:
     """Hubs are listed, and clouds give tokens, by libraries of their own."""
     url = f"{private_hub.endpoint}/api/models/org/name"
-
-    async def asked(*bundle: str) -> tuple[int | None, str]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", f"{TRUST}\n{CLIENTS[client]}\nprint(status)", url, *bundle),
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(PACKAGE_PARENT)},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        out, _ = await process.communicate()
-        return process.returncode, out.decode()
-
-    assert await asked(str(authority.certificate)) == (0, "200\n")
-    code, said = await asked()
+    assert await clients.asked(client, url, str(authority.certificate)) == (0, "200\n")
+    code, said = await clients.asked(client, url)
     assert code == 1
     assert "certificate" in said.lower()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ class Hub:
     host: str = "127.0.0.1"
     port: int = 0
     cdn_port: int = 0
+    tls: ssl.SSLContext | None = None
+    """Of both hosts; None for plain HTTP."""
     seen: list[Seen] = field(default_factory=list[Seen])
     sent: int = 0
     """Bytes of files."""
@@ -45,7 +48,11 @@ class Hub:
     @property
     def endpoint(self) -> str:
         """The hub's URL."""
-        return f"http://{self.host}:{self.port}"
+        return f"{self._scheme}://{self.host}:{self.port}"
+
+    @property
+    def _scheme(self) -> str:
+        return "http" if self.tls is None else "https"
 
     def count(self, place: Place, name: str = "") -> int:
         """How many requests there were."""
@@ -70,7 +77,7 @@ class Hub:
         try:
             for runner, port in zip(runners, (self.port, self.cdn_port), strict=True):
                 await runner.setup()
-                site = web.TCPSite(runner, self.host, port)
+                site = web.TCPSite(runner, self.host, port, ssl_context=self.tls)
                 await site.start()
                 ports.append(runner.addresses[0][1])
             self.port, self.cdn_port = ports
@@ -105,7 +112,7 @@ class Hub:
             return await self._bytes(request, file, fault, headers)
         path = f"{request.match_info['org']}/{request.match_info['repo']}/{name}"
         headers |= {"X-Linked-Size": str(file.size), "X-Linked-ETag": f'"{file.sha256}"'}
-        location = f"http://{request.url.host}:{self.cdn_port}/{path}?{SIGNATURE}"
+        location = f"{self._scheme}://{request.url.host}:{self.cdn_port}/{path}?{SIGNATURE}"
         return web.Response(status=302, headers={**headers, "Location": location})
 
     async def _cdn(self, request: web.Request) -> web.StreamResponse:

@@ -3,13 +3,14 @@
 import math
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from gptservice_runtime import contract
 
-from . import logs
-from .api.words import DNS_LABEL, QUANTITY_PATTERN
+from . import logs, structures
+from .api.scheduling import Scheduling
+from .api.words import DNS_LABEL, DNS_SUBDOMAIN, QUANTITY_PATTERN
 
 PREFIX = "GPTSERVICE_"
 _BOOLEANS = {"true": True, "false": False}
@@ -38,8 +39,13 @@ class Config:
     """Whether the catalogue of GPTModels is read, which lies in no namespace: ``true`` or ``false``."""
     runtime_image: str
     """Runtime image of pods whose service names none."""
+    runtime_cpu_image: str = ""
+    """The same for replicas without a GPU; ``runtime_image`` if empty. It has the same vLLM, built for CPUs."""
     runtime_image_pull_policy: str = "IfNotPresent"
     """Kubernetes' imagePullPolicy of the runtime image."""
+    runtime_image_pull_secrets: tuple[str, ...] = ()
+    """Secrets, in the namespace of each service, with which these images are pulled, separated by commas; a service
+    that names some has those alone."""
     runtime_vllm_version: str = contract.VLLM_VERSION
     """Version of vLLM in the runtime image. Engine arguments are checked in advance only for the operator's own."""
     runtime_cpu: str = "1"
@@ -48,6 +54,17 @@ class Config:
     """Memory request and limit of a replica that asks for nothing itself."""
     runtime_cache_size: str = "4Gi"
     """Size of the cache of a service that names none, on the node's disk: models of a hub land there."""
+    runtime_scheduling: Scheduling = field(default_factory=Scheduling)
+    """Where pods run, in the fields of ``spec.scheduling``, as JSON; a field of a service takes the place of the same
+    field here, and its tolerations add to those."""
+    runtime_http_proxy: str = ""
+    """URL of the proxy through which models are downloaded from ``http://`` addresses; none if empty."""
+    runtime_https_proxy: str = ""
+    """The same for ``https://`` addresses."""
+    runtime_no_proxy: tuple[str, ...] = ()
+    """Hosts, and ends of their names, that are reached without it, separated by commas."""
+    runtime_ca_bundle: str = ""
+    """Authorities in PEM that every download trusts beside the system's."""
     hub_endpoint: str = ""
     """URL of the hub of ``hf://`` models, such as a mirror's; Hugging Face's own if empty."""
     fs_group: int | None = 65532
@@ -84,26 +101,41 @@ class Config:
     """Port of /debug on the loopback: `kubectl port-forward` reaches it; 0 switches it off."""
 
 
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+_WORDED: dict[object, tuple[Callable[[str], object], str]] = {
+    str: (str, "a text"),
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    int | None: (lambda text: int(text) if text else None, "a whole number"),
+    bool: (lambda text: _BOOLEANS[text.lower()], "true or false"),
+    tuple[str, ...]: (_listed, "a list"),
+}
+"""How a field of this type is read, and how what it takes is called."""
+_STRUCTURED: dict[str, tuple[Callable[[str, str], object], str]] = {
+    "runtime_scheduling": (structures.scheduling, "runtime.scheduling"),
+    "runtime_ca_bundle": (structures.authorities, "runtime.caBundle"),
+}
+"""How a field of more than a word is read, and the chart's value that a message names."""
+
+
 def _parse(name: str, text: str) -> object:
     """Parse one variable as its field's type."""
-    kind = Config.__annotations__[name]
+    if name in _STRUCTURED:
+        read, value = _STRUCTURED[name]
+        try:
+            return read(text, value)
+        except structures.UnusableError as error:
+            raise ConfigError(f"{PREFIX}{name.upper()}: {error}; correct it in the chart's values") from None
+    parse, wanted = _WORDED[Config.__annotations__[name]]
     try:
-        if kind is int:
-            return int(text)
-        if kind is float:
-            return float(text)
-        if kind == int | None:
-            return int(text) if text else None
-        if kind is bool:
-            return _BOOLEANS[text.lower()]
-        if kind == tuple[str, ...]:
-            return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        return parse(text)
     except (ValueError, KeyError):
-        wanted = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
         raise ConfigError(
             f"{PREFIX}{name.upper()}={text!r} is not {wanted}; correct it in the chart's values"
         ) from None
-    return text
 
 
 def load(environment: Mapping[str, str] | None = None) -> Config:
@@ -127,14 +159,23 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
 
 
 _QUANTITY = (QUANTITY_PATTERN, "a Kubernetes quantity such as 500m or 8Gi")
+_PROXY = (
+    r"(http://[!-?A-~]+)?",
+    "a URL such as http://proxy.example.com:3128, without user and password, which all who see pods would see",
+)
+_SECRET = (DNS_SUBDOMAIN, "the name of a Secret")
 _NAMESPACE = (DNS_LABEL, "the name of a namespace")
 _WORDS: dict[str, tuple[str, str]] = {
     "namespace": _NAMESPACE,
     "namespaces": _NAMESPACE,
     "hub_endpoint": (r"(https?://[!-~]+)?", "a URL such as https://hub.example.com"),
+    "runtime_http_proxy": _PROXY,
+    "runtime_https_proxy": _PROXY,
+    "runtime_no_proxy": (r"\.?[A-Za-z0-9_.:-]+", "a host, an address or the end of a name such as .example.com"),
     "log_level": (f"(?i:{'|'.join(LOG_LEVELS)})", f"one of {', '.join(LOG_LEVELS)}"),
     "log_format": ("|".join(logs.FORMATS), f"one of {', '.join(logs.FORMATS)}"),
     "runtime_image_pull_policy": ("|".join(PULL_POLICIES), f"one of {', '.join(PULL_POLICIES)}"),
+    "runtime_image_pull_secrets": _SECRET,
     "runtime_cpu": _QUANTITY,
     "runtime_memory": _QUANTITY,
     "runtime_cache_size": _QUANTITY,

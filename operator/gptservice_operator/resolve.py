@@ -8,17 +8,16 @@ from pydantic import ValidationError
 
 from gptservice_runtime import contract
 
-from . import advice, companions, engine_arguments, names, reserved, revisions, sizing, sources
+from . import advice, companions, engine_arguments, names, pod_defaults, reserved, revisions, sizing, sources
 from .api import conditions, v1
 from .api.access import Auth, Tls
 from .api.body import section
 from .api.conditions import Reason
 from .api.engine import EnvVar
 from .api.exposure import DEFAULT_PORT, DEFAULT_TLS_PORT, ServiceSpec
+from .api.problems import explain
 from .api.rollout import SURGE_WAIT_SECONDS, Rollout, is_zero
-from .api.scheduling import Scheduling
 from .config import Config
-from .parse import explain
 from .render.resolved import (
     ApiKeys,
     Companions,
@@ -33,6 +32,9 @@ from .render.resolved import (
     Source,
 )
 
+Models = Mapping[str, Mapping[str, Any]]
+"""Catalogue entries by name."""
+
 
 class RefusedError(Exception):
     """Carries a refusal out of nested decisions; never leaves this module."""
@@ -45,7 +47,7 @@ class RefusedError(Exception):
 def resolve(
     body: Mapping[str, Any],
     spec: v1.GPTServiceSpec,
-    models: Mapping[str, Mapping[str, Any]],
+    models: Models,
     config: Config,
     seen: companions.Seen = companions.NOTHING_SEEN,
     *,
@@ -69,12 +71,7 @@ def resolve(
 
 
 def _resolve(
-    body: Mapping[str, Any],
-    spec: v1.GPTServiceSpec,
-    models: Mapping[str, Mapping[str, Any]],
-    config: Config,
-    seen: companions.Seen,
-    kept: bool,
+    body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Models, config: Config, seen: companions.Seen, kept: bool
 ) -> Resolved:
     metadata, entry = body["metadata"], _catalogue_entry(spec, models, config)
     source, gpu = _source(spec, entry, config, kept), sizing.gpu(spec.gpu, entry.gpu if entry is not None else None)
@@ -102,16 +99,17 @@ def _resolve(
         requests=requests,
         limits=limits,
         tensor_parallel_size=arguments.tensor_parallel_size,
-        image=(spec.engine and spec.engine.image) or config.runtime_image,
+        image=pod_defaults.image(spec.engine, gpu, config),
         image_pull_policy=config.runtime_image_pull_policy,
         engine_args=arguments.args,
         env=_env(spec),
-        scheduling=spec.scheduling or Scheduling(),
-        pod=_pod_details(metadata["name"], spec),
+        scheduling=pod_defaults.scheduling(spec.scheduling, gpu, config),
+        pod=_pod_details(metadata["name"], spec, config),
         exposure=_exposure(spec.service or ServiceSpec(), DEFAULT_PORT if spec.tls is None else DEFAULT_TLS_PORT),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
         tls=_tls(metadata["name"], spec.tls),
         companions=beside,
+        ca_bundle=config.runtime_ca_bundle,
         cache_size=config.runtime_cache_size,
         startup_timeout_seconds=spec.startup_timeout_seconds,
         drain_timeout_seconds=spec.drain_timeout_seconds,
@@ -136,7 +134,7 @@ def _env(spec: v1.GPTServiceSpec) -> tuple[EnvVar, ...]:
     return env
 
 
-def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]]) -> Origin:
+def _origin(body: Mapping[str, Any], spec: v1.GPTServiceSpec, models: Models) -> Origin:
     name = _model_name(spec)
     model = {"name": name, "spec": section(models[name], "spec")} if name is not None else None
     return Origin(revisions.key(body), revisions.patch(body), model, revisions.rerender(body))
@@ -169,13 +167,13 @@ def _taken_over(given: Mapping[str, str] | None) -> dict[str, str]:
     return {key: value for key, value in (given or {}).items() if not names.is_reserved(key)}
 
 
-def _pod_details(name: str, spec: v1.GPTServiceSpec) -> PodDetails:
+def _pod_details(name: str, spec: v1.GPTServiceSpec, config: Config) -> PodDetails:
     priority = {names.PRIORITY_ANNOTATION: spec.priority.lower()} if spec.priority is not None else {}
     return PodDetails(
         labels=_taken_over(spec.pod_labels),
         annotations={**_taken_over(spec.pod_annotations), **priority},
         service_account_name=spec.service_account_name or names.service_account(name),
-        image_pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
+        image_pull_secrets=pod_defaults.pull_secrets(spec.image_pull_secrets, config),
     )
 
 
@@ -207,9 +205,7 @@ def _model_name(spec: v1.GPTServiceSpec) -> str | None:
     return spec.model if bare else None
 
 
-def _catalogue_entry(
-    spec: v1.GPTServiceSpec, models: Mapping[str, Mapping[str, Any]], config: Config
-) -> v1.GPTModelSpec | None:
+def _catalogue_entry(spec: v1.GPTServiceSpec, models: Models, config: Config) -> v1.GPTModelSpec | None:
     name = _model_name(spec)
     if name is None:
         return None

@@ -8,10 +8,14 @@ from gptservice_runtime import contract
 from .api import v1
 from .api.uri import SINGLE_FILE, STORES
 from .config import Config
-from .render.resolved import Download, Source
+from .render.resolved import Download, Proxy, Source
 
 HUB = "hf://"
 _MOUNTED = ("pvc", "file")
+_NEVER_BY_PROXY = (
+    "localhost", "127.0.0.1", ".svc", ".cluster.local", "169.254.169.254", "169.254.170.23", "metadata.google.internal",
+)  # fmt: skip
+"""What is on the node or in the cluster, where clouds tell a pod who it is: a proxy would be told who the proxy is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,16 @@ def decide(
 def _download(scheme: str, spec: v1.GPTServiceSpec, entry: v1.GPTModelSpec | None, config: Config) -> Download:
     if scheme in STORES:
         of_entry = entry.model_credentials_secret_ref if entry is not None else None
-        return Download(credentials=spec.model_credentials_secret_ref or of_entry)
+        return Download(credentials=spec.model_credentials_secret_ref or of_entry, proxy=_proxy(config))
     token = spec.hugging_face_token_secret_ref or (entry.token_secret_ref if entry is not None else None)
-    return Download(hub_endpoint=config.hub_endpoint, hub_token=token)
+    return Download(hub_endpoint=config.hub_endpoint, hub_token=token, proxy=_proxy(config))
+
+
+def _proxy(config: Config) -> Proxy | None:
+    if not config.runtime_http_proxy and not config.runtime_https_proxy:
+        return None
+    exceptions = tuple(dict.fromkeys([*config.runtime_no_proxy, *_NEVER_BY_PROXY]))
+    return Proxy(http=config.runtime_http_proxy, https=config.runtime_https_proxy, exceptions=exceptions)
 
 
 def _misfit(scheme: str, spec: v1.GPTServiceSpec) -> str | None:

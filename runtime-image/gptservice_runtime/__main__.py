@@ -78,6 +78,8 @@ def _add_fetch_flags(fetching: argparse.ArgumentParser) -> None:
     into = f"of encrypted weights, with a key of {contract.DECRYPTION_KEY_DIRECTORY}, into {contract.DECRYPTED_ROOT}"
     fetching.add_argument(contract.DECRYPT_FLAG, action="store_true", help=into)
     fetching.add_argument(contract.MEMORY_LIMIT_FLAG, type=_positive, help="bytes that the weights must fit into")
+    trusted = "file of authorities, PEM, that downloads trust beside the system's"
+    fetching.add_argument(contract.CA_BUNDLE_FLAG, type=Path, help=trusted)
     _add_termination_log_flag(fetching)
     hidden: dict[str, Any] = {"help": argparse.SUPPRESS}
     unset = fetch.DownloadOptions()
@@ -206,6 +208,7 @@ def _fetch_options(options: argparse.Namespace) -> fetch.FetchOptions:
         cache_limit=options.cache_limit,
         token_directory=options.token_directory,
         credentials_directory=options.credentials_directory,
+        ca_bundle=options.ca_bundle,
         link=options.link,
         metrics_port=options.probe_port,
         stall=options.stall,

@@ -21,6 +21,9 @@ CACHE_LIMIT_FLAG: Final = "--cache-limit"
 MEMORY_LIMIT_FLAG: Final = "--memory-limit"
 """Bytes that the serving container may hold, where the engine keeps the weights in them: without a GPU."""
 
+CA_BUNDLE_FLAG: Final = "--ca-bundle"
+"""File of authorities, PEM, that every download trusts beside the system's; not a mistake if it is not there."""
+
 DECRYPT_FLAG: Final = "--decrypt"
 """Without a value: the weights have to be encrypted, with a key of DECRYPTION_KEY_DIRECTORY, and are decrypted into
 DECRYPTED_ROOT; FETCHED_MODEL then leads there, whatever the source."""
@@ -80,6 +83,9 @@ HUB_TOKEN_DIRECTORY: Final = "/etc/gptservice/hub-token"  # noqa: S105 - a path
 """Mount point of the Secret with the hub's token, in the init container only; it holds exactly one file."""
 MODEL_CREDENTIALS_DIRECTORY: Final = "/etc/gptservice/model-credentials"
 """Mount point of the Secret that opens an object store, registry or web server, in the init container only."""
+CA_DIRECTORY: Final = "/etc/gptservice/authorities"
+"""Mount point of the ConfigMap with CA_FILE, in the init container only (never by ``subPath``)."""
+CA_FILE: Final = "ca.crt"
 DECRYPTION_KEY_DIRECTORY: Final = "/etc/gptservice/decryption-key"
 """Mount point of the Secret with the keys of encrypted weights, in the init container only; it holds one file."""
 DECRYPTED_ROOT: Final = "/models/decrypted"
@@ -112,6 +118,10 @@ SERVICE_NAME_ENV: Final = "OTEL_SERVICE_NAME"
 """OpenTelemetry's own variable: by which name traces are found."""
 HUB_ENDPOINT_ENV: Final = "HF_ENDPOINT"
 """Of ``fetch``: the hub's URL, Hugging Face's own if absent."""
+HTTP_PROXY_ENV: Final = "HTTP_PROXY"
+"""Of ``fetch``, with the two that follow: the proxy on the way to sources, in the words of every HTTP client."""
+HTTPS_PROXY_ENV: Final = "HTTPS_PROXY"
+NO_PROXY_ENV: Final = "NO_PROXY"
 
 # --- time, in seconds -----------------------------------------------------------------------------
 DRAIN_GAP_SECONDS: Final = 5

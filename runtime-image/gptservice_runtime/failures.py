@@ -22,6 +22,8 @@ _PYTHON_ERROR = re.compile(r"^(?:\(\w+ pid=\d+\) ERROR .*?\] )?(?P<error>[A-Za-z
 _REFERRAL = "root cause"
 """vLLM's outer processes end with an error that only refers to an earlier one."""
 _GPU_OUT_OF_MEMORY = re.compile(r"torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory")
+_NO_DEVICE = re.compile(r"Failed to infer device type")
+"""vLLM looks for a device that it was built for before it reads anything else."""
 _STARTING: Final = frozenset({contract.PHASE_CHECKING, contract.PHASE_LOADING, contract.PHASE_WARMING_UP})
 
 _Cause = tuple[contract.TerminationReason, str]
@@ -144,6 +146,12 @@ def _failed(evidence: Evidence) -> _Cause:
         return contract.REASON_GPU_OUT_OF_MEMORY, "the GPU's memory is too small for this model and these arguments"
     if evidence.phase not in _STARTING:
         return contract.REASON_CRASH_LOOP, f"the engine ended without being asked{_root_cause(evidence.lines)}"
+    if any(_NO_DEVICE.search(line) for line in evidence.lines):
+        return contract.REASON_INVALID_IMAGE, (
+            "the image's vllm has no backend for the device that the pod has: set gpu.count to what the image is built "
+            "for, or name another image in engine.image, or for all replicas without a GPU in the chart's "
+            "runtime.cpuImage; where the pod has GPUs, look at the node's driver, which may not show them"
+        )
     error = _validation_error(evidence.lines)
     if error is None:
         what = f"the engine ended before the model was served{_root_cause(evidence.lines)}"

@@ -34,6 +34,8 @@ class DownloadOptions:
     cache_limit: int | None = None
     token_directory: Path = Path(contract.HUB_TOKEN_DIRECTORY)
     credentials_directory: Path = Path(contract.MODEL_CREDENTIALS_DIRECTORY)
+    ca_bundle: Path | None = None
+    """Authorities that are trusted beside the system's."""
     link: Path = Path(contract.FETCHED_MODEL)
     metrics_port: int = contract.PROBE_PORT
     stall: float = 30.0
@@ -72,6 +74,10 @@ def source_of(options: FetchOptions) -> "Source | None":
         return None
     _look_into_packages()
     try:
+        if options.download.ca_bundle is not None:
+            from gptservice_runtime.sources import authorities
+
+            authorities.trust(options.download.ca_bundle)
         return open_source(options)
     except ValueError as error:
         # Of its host or its port, which the words of Python's libraries would tell with all of the address.
@@ -106,7 +112,7 @@ def _fetch_mounted(options: FetchOptions) -> contract.FetchResult:
 def check_image() -> None:
     """ImportError in an image that lacks what some source needs; for whoever builds one."""
     _look_into_packages()
-    for name in ("gcs", "hugging_face", "https", "oci", "s3"):
+    for name in ("authorities", "gcs", "hugging_face", "https", "oci", "s3"):
         importlib.import_module(f"gptservice_runtime.sources.{name}")
     importlib.import_module("gptservice_runtime.weights.in_memory")
 

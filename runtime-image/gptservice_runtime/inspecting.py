@@ -54,6 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--token-directory", type=_folder, default=unset.token_directory, help=token)
     others = "folder with a file for each key of modelCredentialsSecretRef (default: %(default)s)"
     parser.add_argument("--credentials-directory", type=_folder, default=unset.credentials_directory, help=others)
+    trusted = "file of authorities, PEM, that are trusted beside the system's"
+    parser.add_argument(contract.CA_BUNDLE_FLAG, type=_file, help=trusted)
     parser.add_argument("--stall", type=float, default=unset.stall, help="seconds without an answer (default: 30)")
     parser.add_argument("--pause", type=float, default=unset.pause, help=argparse.SUPPRESS)
     return parser
@@ -66,6 +68,13 @@ def _folder(text: str) -> Path:
     return path
 
 
+def _file(text: str) -> Path:
+    """One that is there."""
+    if not (path := Path(text)).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return path
+
+
 def _inspect(options: argparse.Namespace) -> Found:
     asked = fetch.FetchOptions(
         uri=options.uri if "://" in options.uri else f"{_HUB}{options.uri}",
@@ -73,6 +82,7 @@ def _inspect(options: argparse.Namespace) -> Found:
         download=fetch.DownloadOptions(
             token_directory=options.token_directory,
             credentials_directory=options.credentials_directory,
+            ca_bundle=options.ca_bundle,
             stall=options.stall,
             pause=options.pause,
         ),

@@ -10,9 +10,12 @@ import pytest
 import yaml
 from kubernetes.client import models
 
+from e2e import documents
 from gptservice_operator import config, lease
 from gptservice_operator.api import kinds
+from gptservice_operator.api.scheduling import Scheduling
 from tests.charts.conftest import CATALOGUE, CHART, Helm, Render, one
+from tests.operator.golden_cases import CA_BUNDLE, SCHEDULING
 
 pytestmark = pytest.mark.api  # needs a Go binary, no cluster
 
@@ -125,6 +128,18 @@ def test_the_operator_can_start_from_the_environment_it_is_given(render: Render,
     assert loaded.log_level == values.get("logLevel", "INFO")
     assert loaded.namespaces == tuple(values.get("namespaces", ()))
     assert loaded.catalogue is ("namespaces" not in values)
+
+
+def test_what_is_said_of_every_pod_reaches_the_operator_as_it_is_written(render: Render) -> None:
+    loaded = config.load(environment(render({"runtime": {"scheduling": SCHEDULING}})))
+    assert loaded.runtime_scheduling == Scheduling.model_validate(SCHEDULING)
+
+
+@pytest.mark.parametrize("block", ["Where models come from, yaml 2", "Where pods run, yaml 1"])
+def test_the_operator_starts_with_the_values_that_the_documents_show(render: Render, block: str) -> None:
+    (text,) = [each.text for each in documents.blocks() if each.name == f"docs/operations.md: {block}"]
+    before, after = (config.load(environment(render(values))) for values in ({}, yaml.safe_load(text)))
+    assert before != after
 
 
 def test_a_ten_digit_group_stays_a_whole_number(render: Render) -> None:
@@ -250,9 +265,29 @@ def test_the_chart_has_the_projects_version(folder: Path) -> None:
         pytest.param({"image": {"tag": "a tag"}}, "/image/tag", id="a tag that cannot be one"),
         pytest.param({"runtime": {"pullPolicy": "Sometimes"}}, "/runtime/pullPolicy", id="pull policy"),
         pytest.param({"runtime": {"image": ""}}, "/runtime/image", id="no runtime image"),
+        pytest.param(
+            {"runtime": {"imagePullSecrets": [{"name": "a"}]}},
+            "/runtime/imagePullSecrets/0",
+            id="a Secret as an object",
+        ),
         pytest.param({"runtime": {"resources": {"memory": "8 GB"}}}, "/runtime/resources/memory", id="quantity"),
         pytest.param({"fsGroup": -1}, "/fsGroup", id="negative group"),
         pytest.param({"fsGroup": "65532"}, "/fsGroup", id="a group as text"),
+        pytest.param(
+            {"runtime": {"scheduling": {"nodeSelektor": {}}}}, "'nodeSelektor' not allowed", id="no such field"
+        ),
+        pytest.param(
+            {"runtime": {"scheduling": {"tolerations": [{"operator": "Lt"}]}}}, "/operator", id="an operator of none"
+        ),
+        pytest.param({"runtime": {"proxy": {"http": "http://a:b@p"}}}, "/runtime/proxy/http", id="a proxy's password"),
+        pytest.param({"runtime": {"proxy": {"noProxy": "10.0.0.0/8"}}}, "/runtime/proxy/noProxy", id="a network"),
+        pytest.param({"runtime": {"caBundle": "ca.pem"}}, "/runtime/caBundle", id="a file's name"),
+        pytest.param(
+            {"runtime": {"caBundle": f"{CA_BUNDLE}-----BEGIN EC PRIVATE KEY-----"}},
+            "/runtime/caBundle",
+            id="a key, too",
+        ),
+        pytest.param({"runtime": {"caBundle": CA_BUNDLE * 2000}}, "/runtime/caBundle", id="too many authorities"),
         pytest.param({"resyncSeconds": 0}, "/resyncSeconds", id="no resync"),
         pytest.param({"resyncSeconds": "10m"}, "/resyncSeconds", id="a duration as text"),
         pytest.param({"logLevel": "debug"}, "/logLevel", id="log level in lower case"),

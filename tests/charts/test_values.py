@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.charts.conftest import CHART, Manifest, Render, one
+from tests.operator.golden_cases import CA_BUNDLE
 
 pytestmark = pytest.mark.api  # needs a Go binary, no cluster
 
@@ -120,11 +121,19 @@ ROWS = [
     Row("image.pullPolicy", "Always", container("imagePullPolicy"), "Always"),
     Row("imagePullSecrets", ["a", "b"], pod("imagePullSecrets"), [{"name": "a"}, {"name": "b"}]),
     Row("runtime.image", "r:1", variable("GPTSERVICE_RUNTIME_IMAGE"), "r:1"),
+    Row("runtime.cpuImage", "c:1", variable("GPTSERVICE_RUNTIME_CPU_IMAGE"), "c:1"),
+    Row("runtime.imagePullSecrets", ["a", "b"], variable("GPTSERVICE_RUNTIME_IMAGE_PULL_SECRETS"), "a,b"),
     Row("runtime.pullPolicy", "Always", variable("GPTSERVICE_RUNTIME_IMAGE_PULL_POLICY"), "Always"),
     Row("runtime.vllmVersion", "0.40.0", variable("GPTSERVICE_RUNTIME_VLLM_VERSION"), "0.40.0"),
     Row("runtime.resources.cpu", 3, variable("GPTSERVICE_RUNTIME_CPU"), "3"),
     Row("runtime.resources.memory", "9Gi", variable("GPTSERVICE_RUNTIME_MEMORY"), "9Gi"),
     Row("runtime.cacheSize", "1Ti", variable("GPTSERVICE_RUNTIME_CACHE_SIZE"), "1Ti"),
+    Row("runtime.scheduling", {"tolerations": [{"key": "a", "operator": "Exists"}]},
+        variable("GPTSERVICE_RUNTIME_SCHEDULING"), '{"tolerations":[{"key":"a","operator":"Exists"}]}'),
+    Row("runtime.proxy.http", "http://p", variable("GPTSERVICE_RUNTIME_HTTP_PROXY"), "http://p"),
+    Row("runtime.proxy.https", "http://p", variable("GPTSERVICE_RUNTIME_HTTPS_PROXY"), "http://p"),
+    Row("runtime.proxy.noProxy", ".a,b", variable("GPTSERVICE_RUNTIME_NO_PROXY"), ".a,b"),
+    Row("runtime.caBundle", CA_BUNDLE, variable("GPTSERVICE_RUNTIME_CA_BUNDLE"), CA_BUNDLE),
     Row("runtime.hubEndpoint", "https://hub", variable("GPTSERVICE_HUB_ENDPOINT"), "https://hub"),
     Row("fsGroup", None, variable("GPTSERVICE_FS_GROUP"), ""),
     Row("namespaces", ["a", "b"], variable("GPTSERVICE_NAMESPACES"), "a,b"),

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gptservice_operator import companions, render
+from gptservice_operator.api.scheduling import Scheduling
 from gptservice_operator.config import Config
 from gptservice_operator.render.resolved import Resolved
 from tests.operator import builders
@@ -80,6 +81,8 @@ SCHEDULING: Body = {
     "schedulerName": "gang-scheduler",
 }
 
+CA_BUNDLE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
 ENV_VALUE_FROM: list[Body] = [
     {"name": "PLAIN", "value": "as it stands"},
     {"name": "FROM_SECRET", "valueFrom": secret_key("hub", "token", optional=True)},
@@ -129,6 +132,13 @@ CASES: dict[str, Case] = {
     "recreate": Case({"model": "pvc://models/m", "replicas": 1, "upgradeStrategy": "Recreate"}),
     "dotted-name": Case({"model": "pvc://models/m"}, name="llama-3.1-8b"),
     "scheduling": Case({"model": "pvc://models/m", "gpu": {"product": "NVIDIA-L4"}, "scheduling": SCHEDULING}),
+    "defaults-of-pods": Case(
+        {
+            "model": "pvc://models/m",
+            "scheduling": {"nodeSelector": {"zone": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]},
+        },
+        settings=builders.config(runtime_scheduling=Scheduling.model_validate(SCHEDULING)),
+    ),
     "env-value-from": Case({"model": "pvc://models/m", "engine": {"env": ENV_VALUE_FROM}}),
     "catalogue": Case(
         {
@@ -168,6 +178,16 @@ CASES: dict[str, Case] = {
             "huggingFaceTokenSecretRef": {"name": "hub", "key": "token"},
         },
         settings=builders.config(hub_endpoint="https://hub.example.com"),
+    ),
+    "private-network": Case(
+        {"model": "org/name"},
+        settings=builders.config(
+            runtime_https_proxy="http://proxy.example.com:3128",
+            runtime_no_proxy=(".example.net",),
+            hub_endpoint="https://hub.example.com",
+            runtime_ca_bundle=CA_BUNDLE,
+            runtime_image_pull_secrets=("registry",),
+        ),
     ),
     "encrypted": Case(
         {

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from gptservice_operator import config
+from gptservice_operator.api.scheduling import Scheduling
 from gptservice_operator.config import Config, ConfigError
 
+PRIORITY = Scheduling.model_validate({"priorityClassName": "x"})
 IMAGE = {"GPTSERVICE_RUNTIME_IMAGE": "runtime:1"}
 
 
@@ -30,6 +32,10 @@ def test_the_image_is_all_that_must_be_set() -> None:
     ("variable", "text", "value"),
     [
         pytest.param("RUNTIME_IMAGE_PULL_POLICY", "Always", "Always", id="pull policy"),
+        pytest.param("RUNTIME_CPU_IMAGE", "cpu:1", "cpu:1", id="another image without GPUs"),
+        pytest.param("RUNTIME_IMAGE_PULL_SECRETS", "hub.io,mirror", ("hub.io", "mirror"), id="pull secrets"),
+        pytest.param("RUNTIME_HTTPS_PROXY", "http://proxy:3128", "http://proxy:3128", id="a proxy"),
+        pytest.param("RUNTIME_NO_PROXY", ".example.com, 10.0.0.7", (".example.com", "10.0.0.7"), id="around it"),
         pytest.param("RUNTIME_CPU", "500m", "500m", id="a quantity"),
         pytest.param("RUNTIME_CACHE_SIZE", "20Gi", "20Gi", id="a size"),
         pytest.param("HUB_ENDPOINT", "http://hub:8080/hf", "http://hub:8080/hf", id="a hub"),
@@ -48,6 +54,7 @@ def test_the_image_is_all_that_must_be_set() -> None:
         pytest.param("NAMESPACES", "", (), id="all namespaces"),
         pytest.param("CATALOGUE", "False", False, id="a switch"),
         pytest.param("LEASE_SECONDS", "0", 0, id="no election"),
+        pytest.param("RUNTIME_SCHEDULING", '{"priorityClassName":"x"}', PRIORITY, id="where pods run"),
     ],
 )
 def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
@@ -83,11 +90,26 @@ def test_a_setting_is_read(variable: str, text: str, value: Any) -> None:
         pytest.param("NAMESPACE", "Platform", id="a namespace that cannot be"),
         pytest.param("RUNTIME_CPU", "many", id="no quantity"),
         pytest.param("RUNTIME_MEMORY", "8 GB", id="no quantity either"),
+        pytest.param("RUNTIME_IMAGE_PULL_SECRETS", "My_Secret", id="no name of a Secret"),
+        pytest.param("RUNTIME_CA_BUNDLE", "no certificate", id="no certificate"),
+        pytest.param("RUNTIME_HTTP_PROXY", "proxy:3128", id="a proxy without a scheme"),
+        pytest.param("RUNTIME_HTTPS_PROXY", "http://user:password@proxy", id="a proxy with a password"),
+        pytest.param("RUNTIME_NO_PROXY", "10.0.0.0/8", id="a network, which not every library knows"),
+        pytest.param("RUNTIME_NO_PROXY", "*.example.com", id="a star, which none knows"),
+        pytest.param("RUNTIME_SCHEDULING", "zone: a", id="no JSON"),
+        pytest.param("RUNTIME_SCHEDULING", '{"nodeSelektor":{}}', id="no such field"),
     ],
 )
 def test_an_unusable_value_is_refused_by_its_name(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=rf"^GPTSERVICE_{variable}"):
         load(**{variable: text})
+
+
+def test_of_more_than_a_word_the_chart_s_value_and_the_field_are_named() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(RUNTIME_SCHEDULING='{"tolerations": [{"key": "a", "operator": "Is"}]}')
+    assert str(refused.value).startswith("GPTSERVICE_RUNTIME_SCHEDULING: runtime.scheduling.tolerations[0].operator: ")
+    assert str(refused.value).endswith("; correct it in the chart's values")
 
 
 @pytest.mark.parametrize(

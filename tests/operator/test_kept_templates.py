@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gptservice_operator import errors, names, revisions
+from gptservice_operator.api.scheduling import Scheduling
 from gptservice_operator.reconcile import Reconciler
 from gptservice_operator.render import pod
 from gptservice_operator.render.resolved import Resolved
@@ -128,15 +129,42 @@ class TestUpgrade:
         world.see()
         assert await world.run_pass() == []
 
-    async def test_another_configuration_writes_no_child(self) -> None:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            pytest.param(
+                {"runtime_image": "registry.example.com/other:2", "runtime_cpu": "4"}, id="image and requests"
+            ),
+            pytest.param({"runtime_image_pull_secrets": ("registry",)}, id="pull secrets"),
+            pytest.param(
+                {"runtime_scheduling": Scheduling.model_validate({"nodeSelector": {"a": "b"}})}, id="where pods run"
+            ),
+        ],
+    )
+    async def test_another_configuration_writes_no_child(self, changes: dict[str, Any]) -> None:
         world = await settled()
         settings = builders.config()
-        other = dataclasses.replace(settings, runtime_image="registry.example.com/other:2", runtime_cpu="4")
+        other = dataclasses.replace(settings, **changes)
         reconciler = Reconciler(world.store, world.cluster.as_cluster(), other, now=_noon)
         await reconciler.reconcile(KEY)
         assert world.cluster.written() == [STATUS]
         assert "RendererOutdated" in world.condition("Accepted")["message"]
         assert world.body("GPTService")["status"]["effective"]["image"] == builders.IMAGE
+
+    async def test_other_authorities_reach_what_downloads_without_a_roll(self) -> None:
+        world = await settled({"model": "org/name"})
+
+        async def configured(bundle: str) -> list[str]:
+            before = len(world.cluster.written())
+            other = builders.config(runtime_ca_bundle=bundle)
+            await Reconciler(world.store, world.cluster.as_cluster(), other, now=_noon).reconcile(KEY)
+            world.see()
+            return world.cluster.written()[before:]
+
+        assert await configured("one") == ["ConfigMap", STATUS], "which says that new pods would read it"
+        assert await configured("another") == ["ConfigMap"]
+        assert world.body("ConfigMap")["data"]["ca.crt"] == "another"
+        assert await configured("") == ["ConfigMap", STATUS]
 
     async def test_a_configuration_that_would_change_nothing_is_no_news(self) -> None:
         world = await settled({"model": "pvc://m/x", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}})

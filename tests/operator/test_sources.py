@@ -8,6 +8,7 @@ from gptservice_operator.render import pod
 from gptservice_runtime import contract
 from tests.operator import builders
 from tests.operator.builders import Body, gpt_model, refusal, resolved
+from tests.operator.golden_cases import CA_BUNDLE
 
 URI = "hf://org/name"
 STORES = ("s3://bucket/m", "gs://bucket/m", "oci://registry.example.com/m:v1", "https://example.com/m.tar")
@@ -110,6 +111,75 @@ def test_a_token_is_for_a_hub() -> None:
 def test_where_the_hub_is(uri: str, endpoint: str, env: list[str]) -> None:
     found = fetch({"model": uri}, hub_endpoint=endpoint)["env"]
     assert [variable["value"] for variable in named(found, contract.HUB_ENDPOINT_ENV)] == env
+
+
+class TestProxy:
+    """Through which models are downloaded."""
+
+    URL = "http://proxy.example.com:3128"
+    CLUSTER = "localhost,127.0.0.1,.svc,.cluster.local,169.254.169.254,169.254.170.23,metadata.google.internal"
+
+    def variables(self, container: Body) -> dict[str, str]:
+        return {one["name"]: one["value"] for one in container.get("env", []) if one["name"].endswith("_PROXY")}
+
+    @pytest.mark.parametrize("uri", [URI, *STORES])
+    def test_a_download_is_told(self, uri: str) -> None:
+        settings = {"runtime_http_proxy": self.URL, "runtime_https_proxy": f"{self.URL}0"}
+        assert self.variables(fetch({"model": uri}, **settings)) == {
+            "HTTP_PROXY": self.URL, "HTTPS_PROXY": f"{self.URL}0", "NO_PROXY": self.CLUSTER,
+        }  # fmt: skip
+
+    def test_what_is_left_out_comes_beside_what_is_the_cluster_s_own(self) -> None:
+        settings = {"runtime_https_proxy": self.URL, "runtime_no_proxy": (".corp", "127.0.0.1")}
+        others = self.CLUSTER.replace("127.0.0.1,", "")
+        assert self.variables(fetch({"model": URI}, **settings)) == {
+            "HTTPS_PROXY": self.URL, "NO_PROXY": f".corp,127.0.0.1,{others}",
+        }  # fmt: skip
+
+    def test_the_engine_is_not(self) -> None:
+        engine = template({"model": URI}, runtime_https_proxy=self.URL)["containers"][0]
+        assert self.variables(engine) == {}
+
+    @pytest.mark.parametrize(
+        ("uri", "settings"),
+        [
+            pytest.param("pvc://m/x", {"runtime_https_proxy": URL}, id="nothing is downloaded"),
+            pytest.param(URI, {"runtime_no_proxy": ("a",)}, id="there is no proxy"),
+        ],
+    )
+    def test_else_nothing_is_said(self, uri: str, settings: dict[str, Any]) -> None:
+        assert self.variables(fetch({"model": uri}, **settings)) == {}
+
+
+class TestAuthorities:
+    """Of the platform's own, which every download trusts."""
+
+    PATH = "/etc/gptservice/authorities"
+
+    @pytest.mark.parametrize("uri", [URI, *STORES])
+    def test_a_download_is_given_them(self, uri: str) -> None:
+        spec = template({"model": uri}, runtime_ca_bundle=CA_BUNDLE)
+        container = spec["initContainers"][0]
+        args = container["args"]
+        assert args[args.index(contract.CA_BUNDLE_FLAG) + 1] == f"{self.PATH}/ca.crt"
+        (mount,) = [mount for mount in container["volumeMounts"] if mount["mountPath"] == self.PATH]
+        assert mount == {"name": mount["name"], "mountPath": self.PATH, "readOnly": True}
+        (volume,) = named(spec["volumes"], mount["name"])
+        assert volume["configMap"]["name"] == "chat-limits"
+        assert "items" not in volume["configMap"], "a key that is taken away would keep pods of kept revisions waiting"
+
+    def test_the_engine_is_not(self) -> None:
+        engine = template({"model": URI}, runtime_ca_bundle=CA_BUNDLE)["containers"][0]
+        assert self.PATH not in {mount["mountPath"] for mount in engine["volumeMounts"]}
+
+    @pytest.mark.parametrize(
+        ("uri", "bundle"),
+        [pytest.param(URI, "", id="none"), pytest.param("pvc://m/x", CA_BUNDLE, id="nothing is downloaded")],
+    )
+    def test_else_nothing_is_there(self, uri: str, bundle: str) -> None:
+        container = fetch({"model": uri}, runtime_ca_bundle=bundle)
+        assert contract.CA_BUNDLE_FLAG not in container["args"]
+        assert self.PATH not in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
 @pytest.mark.parametrize("uri", [URI, *STORES, "pvc://m/x", "file:///m"])

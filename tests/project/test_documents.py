@@ -79,6 +79,8 @@ OTHER_YAML = {
     "docs/coming-from.md: vLLM production-stack, yaml 1": "values of another chart",
     "docs/contributing.md: A new field, end to end, yaml 1": "rows of a table of tests",
     "docs/operations.md: Metrics of the pods, yaml 1": "configuration of the Prometheus adapter",
+    "docs/operations.md: Where models come from, yaml 2": "values that tests/charts/test_chart.py gives the chart",
+    "docs/operations.md: Where pods run, yaml 1": "values that tests/charts/test_chart.py gives the chart",
 }
 SHELL = [block for block in BLOCKS if block.language in documents.SHELL]
 

@@ -40,6 +40,11 @@ CUDA_MEMORY = """\
 (EngineCore pid=71) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 28.00 GiB. GPU 0 has a total capacity
 RuntimeError: Engine core initialization failed. See root cause above.
 """
+NO_DEVICE = """\
+    raise RuntimeError(
+RuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG` to turn on \
+verbose logging to help debug the issue.
+"""
 
 
 def evidence(
@@ -83,6 +88,9 @@ def evidence(
         ),
         pytest.param(evidence(CUDA_MEMORY), "GPUOutOfMemory", "GPU's memory", id="no GPU memory at the start"),
         pytest.param(evidence(CUDA_MEMORY, phase="Serving"), "GPUOutOfMemory", "GPU's memory", id="nor later"),
+        pytest.param(evidence(NO_DEVICE), "InvalidImage", "no backend for the device that the pod has", id="no device"),
+        pytest.param(evidence(NO_DEVICE), "InvalidImage", "runtime.cpuImage", id="what to do about it"),
+        pytest.param(evidence(NO_DEVICE, phase="Serving"), "CrashLoop", "without being", id="words of one that served"),
         pytest.param(evidence("Traceback"), "ModelLoadFailed", "before the model was served", id="any other start"),
         pytest.param(evidence("no usage", code=2), "ModelLoadFailed", "exit code 2", id="exit 2, but no usage error"),
         pytest.param(evidence(code=0), "ModelLoadFailed", "exit code 0", id="success is a failure too"),

@@ -98,7 +98,9 @@ VOLUME_NOT_READY = Reason(
     "VolumeNotReady", "Create or mend the claim or volume that is named; the pod goes on by itself"
 )
 IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pull secrets", True)
-INVALID_IMAGE = Reason("InvalidImage", "Use a runtime image derived from ours: it lacks gptservice-runtime", True)
+INVALID_IMAGE = Reason(
+    "InvalidImage", "Use a runtime image derived from ours, with a vLLM that is built for the device of the pods", True
+)
 MODEL_NOT_FOUND = Reason("ModelNotFound", "Check the model's uri, and that it is there", True)
 MODEL_ACCESS_DENIED = Reason("ModelAccessDenied", "Check the credentials and the files' permissions", True)
 CHECKSUM_MISMATCH = Reason(

@@ -80,7 +80,10 @@ ENTRIES: Mapping[str, tuple[str, str]] = {
     ),
     "VolumeNotReady": ("A claim that the pod mounts is not there, not bound, or cannot be mounted.", PODS),
     "ImagePullFailed": ("The image is not there, or may not be pulled.", PODS),
-    "InvalidImage": ("The image lacks the runtime, or a volume is not what the runtime demands.", LOGS),
+    "InvalidImage": (
+        "The image lacks the runtime, or a vLLM for the pod's device, or a volume is not what the runtime demands.",
+        LOGS,
+    ),
     "ModelNotFound": ("The model is not where the uri says, or is not complete.", FETCH),
     "ModelAccessDenied": (
         "The source refuses what was shown, the files may not be read, or they are encrypted.",

@@ -1,4 +1,4 @@
-"""The ConfigMap with the limits that change without a restart."""
+"""The ConfigMap with what pods read from files: limits that change without a restart, and whom downloads trust."""
 
 import json
 from typing import Any
@@ -18,5 +18,10 @@ def render_config_map(resolved: Resolved) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": resolved.metadata(names.limits_config_map(resolved.name)),
-        "data": {contract.LIMITS_FILE: json.dumps(limits)},
+        "data": {contract.LIMITS_FILE: json.dumps(limits), **_authorities(resolved)},
     }
+
+
+def _authorities(resolved: Resolved) -> dict[str, str]:
+    """Those of now, whatever the pods' revision is: authorities are replaced, and all downloads have to follow."""
+    return {contract.CA_FILE: resolved.ca_bundle} if resolved.ca_bundle else {}

@@ -21,7 +21,7 @@ def render_fetch_container(resolved: Resolved, security: dict[str, Any], env: li
         "imagePullPolicy": resolved.image_pull_policy,
         "command": [contract.COMMAND],
         "args": unexpanded(_args(resolved)),
-        "env": [*env, *_endpoint(resolved)],
+        "env": [*env, *_endpoint(resolved), *_proxy(resolved)],
         # An init container costs the greater of its own and the others' requests, so this is free; and a namespace
         # whose LimitRange lets the engine pass lets this pass too.
         "resources": {"requests": dict(resolved.requests), "limits": dict(resolved.limits)},
@@ -77,6 +77,8 @@ def _download_args(resolved: Resolved) -> list[str]:
     # Without a GPU the engine holds the weights in the container's memory: what cannot fit is not downloaded first.
     if resolved.gpu.count == 0 and (memory := resolved.memory_bytes):
         args += [contract.MEMORY_LIMIT_FLAG, str(memory)]
+    if resolved.ca_bundle:
+        args += [contract.CA_BUNDLE_FLAG, f"{contract.CA_DIRECTORY}/{contract.CA_FILE}"]
     return args
 
 
@@ -84,6 +86,18 @@ def _endpoint(resolved: Resolved) -> list[dict[str, Any]]:
     if resolved.source.download is None or not resolved.source.download.hub_endpoint:
         return []
     return [{"name": contract.HUB_ENDPOINT_ENV, "value": resolved.source.download.hub_endpoint}]
+
+
+def _proxy(resolved: Resolved) -> list[dict[str, Any]]:
+    proxy = resolved.source.download.proxy if resolved.source.download is not None else None
+    if proxy is None:
+        return []
+    values = (
+        (contract.HTTP_PROXY_ENV, proxy.http),
+        (contract.HTTPS_PROXY_ENV, proxy.https),
+        (contract.NO_PROXY_ENV, ",".join(proxy.exceptions)),
+    )
+    return [{"name": name, "value": value} for name, value in values if value]
 
 
 def _download_mounts(resolved: Resolved) -> list[dict[str, Any]]:
@@ -96,4 +110,7 @@ def _download_mounts(resolved: Resolved) -> list[dict[str, Any]]:
     if download.credentials is not None:
         where = contract.MODEL_CREDENTIALS_DIRECTORY
         mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": where, "readOnly": True})
+    if resolved.ca_bundle:
+        # All of the ConfigMap: what is named in it, and taken from it later, would keep a kept revision's pods waiting.
+        mounts.append({"name": "limits", "mountPath": contract.CA_DIRECTORY, "readOnly": True})
     return mounts

@@ -21,6 +21,16 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    """Through what models are downloaded; an empty URL is none for that scheme."""
+
+    http: str
+    https: str
+    exceptions: tuple[str, ...]
+    """Hosts, and ends of names, that are reached without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
     """How the pods reach a model that they download."""
 
@@ -30,6 +40,7 @@ class Download:
     """Of an ``hf://`` model."""
     credentials: SecretRef | None = None
     """Of any other; without them the pods' own identity has to do."""
+    proxy: Proxy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +214,8 @@ class Resolved:
     tls: ServingTls | None
     """None for plain HTTP."""
     companions: Companions
+    ca_bundle: str
+    """Authorities in PEM that downloads trust beside the system's; empty for none."""
     cache_size: str
     """Of a cache on the node's disk."""
     startup_timeout_seconds: int

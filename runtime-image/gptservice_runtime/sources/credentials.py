@@ -8,6 +8,9 @@ from gptservice_runtime import contract, models
 
 CA = "ca.crt"
 """Key with the authorities, PEM, that a source's certificate is checked with beside the system's."""
+PLATFORM_CA = "runtime.caBundle"
+"""Value of the operator's chart with the authorities that every download is checked with beside the system's."""
+PLATFORM_CA_REMEDY = f"put its authority into {PLATFORM_CA} of the operator's chart"
 _LARGEST = 1 << 20
 """Bytes; a Secret holds no more."""
 
@@ -30,6 +33,9 @@ class Credentials:
     """The values of ``modelCredentialsSecretRef``; none where no Secret is mounted."""
 
     FIELD = "modelCredentialsSecretRef"
+    CA_REMEDY = (
+        f"put its authority into {FIELD} as {CA}, or for all services into {PLATFORM_CA} of the operator's chart"
+    )
 
     def __init__(self, directory: Path, known: Collection[str], scheme: str) -> None:
         """`known`: the keys that this source reads; models.ModelError for a Secret with none of them."""

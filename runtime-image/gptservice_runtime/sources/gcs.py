@@ -39,6 +39,7 @@ class GoogleCloudStorage:
     """Objects below a path of a bucket, or one object."""
 
     who = "the object store"
+    ca_remedy = Credentials.CA_REMEDY
     reference = "latest"
     pinned: str | None = None
 

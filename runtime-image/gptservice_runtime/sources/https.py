@@ -26,6 +26,7 @@ class WebServer:
     """What is at one address."""
 
     who = "the server"
+    ca_remedy = Credentials.CA_REMEDY
     reference = "latest"
     pinned: str | None = None
 

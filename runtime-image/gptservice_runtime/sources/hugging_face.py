@@ -12,6 +12,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.hf_api import RepoSibling
 
 from gptservice_runtime import contract, models, selection, termination
+from gptservice_runtime.sources import credentials
 from gptservice_runtime.transfer import answers, http, retrying
 from gptservice_runtime.transfer.digests import Digest
 from gptservice_runtime.transfer.source import Listing, Refusal, RemoteFile, Request
@@ -24,6 +25,8 @@ _DEFAULT_REVISION = "main"
 _LIBRARY = "gptservice-runtime"
 _GATED = "GatedRepo"
 _MOST_QUOTED = 200
+_NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
+"""OpenSSL's word, which every library's error repeats."""
 
 # They log every request at the level INFO.
 for _noisy in ("httpx", "httpx2"):
@@ -58,7 +61,9 @@ class HuggingFaceHub:
     """A repository of a hub that speaks Hugging Face's API; at ``HF_ENDPOINT``, which the library reads itself."""
 
     who = "the hub"
+    ca_remedy = credentials.PLATFORM_CA_REMEDY
     tls: ssl.SSLContext | None = None
+    """No Secret of a service has authorities of a hub; the platform's are the process's."""
 
     def __init__(self, repository: Repository, token: str | None, timeout: float) -> None:
         """`timeout` in seconds without an answer."""
@@ -127,6 +132,9 @@ class HuggingFaceHub:
         except HFValidationError as error:
             raise models.ModelError(contract.REASON_INVALID_SPEC, f"{what}: no hub has such a name: {error}") from None
         except Exception as error:
+            if _NOT_TRUSTED in str(error):
+                said = f"{what}: its certificate is not trusted: {self.ca_remedy}"
+                raise models.ModelError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
             # The HTTP library under huggingface_hub, and so the type of an error, changes with its versions.
             raise retrying.PassingError(
                 contract.REASON_MODEL_DOWNLOAD_FAILED, f"{what}: no answer ({type(error).__name__}: {error})"

@@ -29,6 +29,7 @@ class Registry:
     """One artifact or image of a registry."""
 
     who = "the registry"
+    ca_remedy = Credentials.CA_REMEDY
 
     def __init__(self, uri: str, directory: Path) -> None:
         """`directory`: where the Secret is mounted; models.ModelError for what cannot be used."""

@@ -57,6 +57,7 @@ class S3:
     """Objects below a path of a bucket, or one object."""
 
     who = "the object store"
+    ca_remedy = Credentials.CA_REMEDY
     reference = "latest"
     pinned: str | None = None
 

@@ -1,6 +1,7 @@
 """Requests to a source: one session, one way to tell what went wrong on the way."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -38,22 +39,23 @@ class Answer:
 class Http:
     """What all requests of a fetch share."""
 
-    def __init__(self, session: aiohttp.ClientSession, stall: float) -> None:
-        """`stall`: seconds without a byte."""
+    def __init__(self, session: aiohttp.ClientSession, stall: float, ca_remedy: str) -> None:
+        """`stall`: seconds without a byte; `ca_remedy`: what to do about a certificate of nobody known."""
         self.session = session
         self.stall = stall
+        self._ca_remedy = ca_remedy
 
     @asynccontextmanager
     async def get(self, request: Request, what: str, begin: int = 0) -> AsyncIterator[aiohttp.ClientResponse]:
         """Ask for a file from a byte on; retrying.PassingError for whatever goes wrong on the way."""
         part = {"Range": f"bytes={begin}-"} if begin else {}
-        with _faults_of_the_way(what, self.stall):
+        with self._faults_of_the_way(what):
             async with self._asked("GET", request, part, what) as response:
                 yield response
 
     async def read(self, request: Request, what: str, method: str = "GET") -> Answer:
         """A small answer; retrying.PassingError for whatever goes wrong on the way."""
-        with _faults_of_the_way(what, self.stall):
+        with self._faults_of_the_way(what):
             async with self._asked(method, request, {}, what) as response:
                 body = await _at_most(response, LONGEST_ANSWER, Pace(what, self.stall))
                 if len(body) > LONGEST_ANSWER:
@@ -78,6 +80,24 @@ class Http:
             _refuse_plain(response, what)
             yield response
 
+    @contextmanager
+    def _faults_of_the_way(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except aiohttp.ClientConnectorCertificateError as error:
+            said = f"{what}: its certificate is not trusted: {self._ca_remedy}"
+            raise models.ModelError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
+        except TimeoutError as error:
+            stall, silent = self.stall, isinstance(error, aiohttp.ServerTimeoutError)
+            said = f"{what}: no byte came for {stall:g} s" if silent else f"{what}: no answer in {window(stall):g} s"
+            raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_STALLED, said) from error
+        except (aiohttp.InvalidURL, UnicodeError) as error:
+            raise _no_address(what) from error
+        except aiohttp.ClientError as error:
+            # Its text may hold the address of a redirect, which is signed; the type says what happened.
+            said = f"{what}: the connection failed ({type(error).__name__})"
+            raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
+
 
 def coding_of(headers: Mapping[str, str]) -> str:
     """The ``Content-Encoding`` that changes an answer's bytes; empty for none."""
@@ -101,8 +121,7 @@ async def refusal(response: aiohttp.ClientResponse, what: str, stall: float) -> 
 async def connected(source: Source, stall: float) -> AsyncIterator[Http]:
     """Have a session while the context is open."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=stall, sock_read=stall)
-    tls = source.tls
-    connector = aiohttp.TCPConnector() if tls is None else aiohttp.TCPConnector(ssl=tls)
+    connector = aiohttp.TCPConnector(ssl=source.tls or _trusting())
     # trust_env: the libraries of hubs and clouds obey the proxy's variables, too.
     # Redirects as they are: an address that was signed is another one as soon as its %2F is a slash.
     async with aiohttp.ClientSession(
@@ -114,7 +133,14 @@ async def connected(source: Source, stall: float) -> AsyncIterator[Http]:
         requote_redirect_url=False,
         middlewares=(_quoted,),
     ) as session:
-        yield Http(session, stall)
+        yield Http(session, stall, source.ca_remedy)
+
+
+def _trusting() -> ssl.SSLContext:
+    """As the library's own, which is as old as its import and knows of no authority that came later."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 async def _quoted(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -139,25 +165,6 @@ def _no_address(what: str) -> models.ModelError:
     return models.ModelError(
         contract.REASON_INVALID_SPEC, f"{what}: there is no such address: look at its host and its port"
     )
-
-
-@contextmanager
-def _faults_of_the_way(what: str, stall: float) -> Iterator[None]:
-    try:
-        yield
-    except aiohttp.ClientConnectorCertificateError as error:
-        said = f"{what}: its certificate is not trusted: put its authority into modelCredentialsSecretRef as ca.crt"
-        raise models.ModelError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
-    except TimeoutError as error:
-        silent = isinstance(error, aiohttp.ServerTimeoutError)
-        said = f"{what}: no byte came for {stall:g} s" if silent else f"{what}: no answer in {window(stall):g} s"
-        raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_STALLED, said) from error
-    except (aiohttp.InvalidURL, UnicodeError) as error:
-        raise _no_address(what) from error
-    except aiohttp.ClientError as error:
-        # Its text may hold the address of a redirect, which is signed; the type says what happened.
-        said = f"{what}: the connection failed ({type(error).__name__})"
-        raise retrying.PassingError(contract.REASON_MODEL_DOWNLOAD_FAILED, said) from error
 
 
 def _refuse_plain(response: aiohttp.ClientResponse, what: str) -> None:

@@ -97,6 +97,11 @@ class Source(Protocol):
         """With what its certificate is checked; None for the authorities that the system trusts."""
         ...
 
+    @property
+    def ca_remedy(self) -> str:
+        """What to do about a certificate of an authority that nobody knows."""
+        ...
+
     def pin(self, revision: str, /) -> str | None:
         """The URI that means this revision and never another; None where no URI of this kind can name one."""
         ...

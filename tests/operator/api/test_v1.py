@@ -7,7 +7,7 @@ import yaml
 from pydantic import ValidationError
 
 from gptservice_operator import parse
-from gptservice_operator.api import crd, schema, v1
+from gptservice_operator.api import crd, problems, schema, v1
 from gptservice_operator.api.base import ApiModel
 from gptservice_operator.api.status import GPTServiceStatus
 from gptservice_operator.render.resolved import Refusal
@@ -31,7 +31,7 @@ def operator_problems(body: Body) -> list[str]:
     try:
         v1.GPTModelSpec.model_validate(body.get("spec") or {})
     except ValidationError as error:
-        return _fields(parse.explain(error, "spec"))
+        return _fields(problems.explain(error, "spec"))
     return []
 
 

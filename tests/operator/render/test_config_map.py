@@ -1,4 +1,4 @@
-"""The limits that change without a restart, in the form that the runtime reads."""
+"""What changes without a restart, in the form that the runtime reads: limits, and whom downloads trust."""
 
 import json
 from typing import Any
@@ -21,3 +21,11 @@ def test_the_file_of_limits(spec: dict[str, Any], limits: dict[str, int]) -> Non
     manifest = render_config_map(builders.resolved({"model": "pvc://models/m", **spec}))
     assert set(manifest["data"]) == {"limits.json"}
     assert json.loads(manifest["data"]["limits.json"]) == limits
+
+
+@pytest.mark.parametrize("uri", ["pvc://models/m", "hf://org/name"])
+def test_authorities_are_beside_it_whatever_the_model_is(uri: str) -> None:
+    """Pods of an earlier revision, which downloads, may be started again."""
+    settings = builders.config(runtime_ca_bundle="some certificates")
+    manifest = render_config_map(builders.resolved({"model": uri}, settings=settings))
+    assert manifest["data"] == {"limits.json": "{}", "ca.crt": "some certificates"}

@@ -263,6 +263,20 @@ class TestGpus:
         spec = {"gpu": {"product": "H200"}, "scheduling": {"nodeSelector": {"zone": "a"}}}
         assert template_spec(spec)["nodeSelector"] == {"zone": "a", "nvidia.com/gpu.product": "H200"}
 
+    @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb"])
+    def test_the_taint_of_gpu_nodes_is_tolerated(self, resource: str) -> None:
+        taint = {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+        assert template_spec({"gpu": {"resourceName": resource}})["tolerations"] == [taint]
+
+    def test_without_gpus_no_taint_is(self) -> None:
+        assert "tolerations" not in template_spec({"gpu": {"count": 0}})
+
+    def test_the_user_s_own_tolerations_stay_and_none_is_there_twice(self) -> None:
+        taint = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+        spot = {"key": "spot", "operator": "Exists"}
+        assert template_spec({"scheduling": {"tolerations": [spot]}})["tolerations"] == [spot, taint]
+        assert template_spec({"scheduling": {"tolerations": [taint, spot, spot]}})["tolerations"] == [taint, spot]
+
 
 class TestEnvironment:
     def test_the_cap_of_tokens(self) -> None:

@@ -1,14 +1,17 @@
 """A hub with one small model, the real servers, and pods that fetch from them."""
 
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.cluster import pki
 from e2e.hub.repository import Repository
 from e2e.hub.sample import make_repository
 from e2e.hub.server import Hub
+from e2e.sources import forward
 from tests.runtime.sources import places
 from tests.runtime.sources.fetching import Pod
 from tests.runtime.sources.places import Place, Servers
@@ -26,6 +29,22 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 @pytest.fixture
 def repository(hub: Hub) -> Repository:
     return hub.repositories["org/name"]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> pki.Authority:
+    return pki.Authority(tmp_path / "pki", "an authority of our own")
+
+
+@pytest.fixture
+async def private_hub(tmp_path: Path, authority: pki.Authority) -> AsyncIterator[Hub]:
+    """A hub whose certificate a private authority has signed."""
+    pair = authority.issue("hub", "hub", hosts=["127.0.0.1", forward.HOST])
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    repository = make_repository(tmp_path / "private-hub" / "name", 1_000_000)
+    async with Hub({"org/name": repository}, tls=tls).serving() as serving:
+        yield serving
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from e2e.cluster import pki
 from e2e.hub.sample import make_repository
-from e2e.sources import gcs, registry, s3, web
+from e2e.sources import forward, gcs, registry, s3, web
 from e2e.sources.gate import Gate, in_thread
 
 WEIGHTS = 3_000_000
@@ -52,7 +52,7 @@ class Servers:
     server_tls: ssl.SSLContext = field(init=False)
 
     def __post_init__(self) -> None:
-        pair = self.authority.issue("server", "localhost", hosts=["127.0.0.1", "localhost", self.host])
+        pair = self.authority.issue("server", "localhost", hosts=["127.0.0.1", "localhost", forward.HOST, self.host])
         self.server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.server_tls.load_cert_chain(pair.certificate, pair.key)
 
@@ -61,12 +61,12 @@ class Servers:
         return self.authority.certificate.read_text()
 
     @contextmanager
-    def place(self, name: str) -> Iterator[Place]:
-        """The model at a server, by the name of NAMES, while the context is open."""
+    def place(self, name: str, *, tls: bool = False) -> Iterator[Place]:
+        """The model at a server, by the name of NAMES, while the context is open; with `tls` on the loopback, too."""
         with ExitStack() as stack:
             gate = self._gate(name)
             gate.host = self.host
-            if self.host != "127.0.0.1":
+            if tls or self.host != "127.0.0.1":
                 gate.tls = self.server_tls
             stack.enter_context(in_thread(gate))
             place: Place = getattr(self, f"_{name.replace('-', '_')}")(gate)

@@ -119,18 +119,31 @@ class Store:
         if entry is not None and entry.uid == uid:
             self._forget(entry)
 
-    def sweep(self, kind: kinds.Kind, listed: Iterable[EntryKey], since: int) -> list[Entry]:
-        """Drop the entries of a kind that a complete list lacks and that nothing touched since it began."""
+    def sweep(
+        self, kind: kinds.Kind, listed: Iterable[EntryKey], since: int, namespace: str | None = None
+    ) -> list[Entry]:
+        """Drop the entries of a kind that a complete list lacks and that nothing touched since it began.
+
+        Args:
+            kind: what was listed.
+            listed: what there is.
+            since: when the list began, by :meth:`mark`.
+            namespace: where it was listed; None for everywhere.
+        """
         present = set(listed)
+
+        def is_concerned(key: EntryKey) -> bool:
+            return key[0] == kind.name and namespace in (None, key[1])
+
         stale = [
             entry
             for key, entry in self._entries.items()
-            if key[0] == kind.name and key not in present and self._touched.get(key, 0) < since
+            if is_concerned(key) and key not in present and self._touched.get(key, 0) < since
         ]
         for entry in stale:
             self._forget(entry)
         for memory in (self._deleted, self._touched):
-            for key in [key for key in memory if key[0] == kind.name and key not in self._entries]:
+            for key in [key for key in memory if is_concerned(key) and key not in self._entries]:
                 if self._touched.get(key, 0) < since:
                     del memory[key]
         return stale
@@ -141,10 +154,11 @@ class Store:
             _drop(self._owned, entry.owner, entry.key)
             _drop(self._unplaced, entry.owner, entry.key)
 
-    def services(self) -> list[Key]:
-        """Return the keys of all services."""
+    def services(self, namespace: str | None = None) -> list[Key]:
+        """Return the keys of all services, or of those in one namespace."""
         kind = kinds.GPT_SERVICE.name
-        return [entry.owner for key, entry in self._entries.items() if key[0] == kind and entry.owner is not None]
+        found = [entry.owner for key, entry in self._entries.items() if key[0] == kind and entry.owner is not None]
+        return [key for key in found if namespace in (None, key[0])]
 
     def count(self, kind: kinds.Kind) -> int:
         """Return how many objects of a kind are stored."""

@@ -80,7 +80,8 @@ def decide(
     key = revisions.key(service)
     current = known.get(key)
     is_kept = current is not None or _running_key(snapshot) == key
-    catalogue, seen = revisions.catalogue(snapshot.models, current), companions.Seen(snapshot.children, served)
+    catalogue = revisions.catalogue(snapshot.models, current)
+    seen = companions.Seen(snapshot.children, served, _mounted_certificate(snapshot, current, key))
     resolved = resolve.resolve(service, spec, catalogue, config, seen, kept=is_kept)
     if isinstance(resolved, Refusal):
         return Decision(resolved=resolved, stop=stop)
@@ -103,6 +104,16 @@ def decide(
         in_use=_in_use(resolved, _stable(snapshot, known, key)),
         warnings=(*_warnings(snapshot, current, fresh, data), *differing),
     )
+
+
+def _mounted_certificate(snapshot: Snapshot, current: revisions.Kept | None, key: str) -> str | None:
+    """Return the Secret with the certificate in the template of the spec that is kept, or that runs."""
+    if current is not None:
+        return exposed.secret(section(current.data, "template"), "tls")
+    live = snapshot.deployment
+    if live is None or _running_key(snapshot) != key:
+        return None
+    return exposed.secret(section(live.body, "spec", "template"), "tls")
 
 
 def _replacement(
@@ -196,7 +207,8 @@ def _stable(snapshot: Snapshot, known: Mapping[str, revisions.Kept], key: str) -
 def _in_use(resolved: Resolved, stable: revisions.Kept | None) -> frozenset[ChildKey]:
     listed = entries(stable.data, "references") if stable is not None else []
     keys = {(str(one.get("kind")), str(one.get("name"))) for one in listed}
-    if (kinds.SECRET.name, names.certificate_secret(resolved.name)) in keys:
+    issued = (names.certificate_secret(resolved.name, resolved.uid), names.former_certificate_secret(resolved.name))
+    if keys & {(kinds.SECRET.name, name) for name in issued}:
         keys.add((kinds.CERTIFICATE.name, names.certificate(resolved.name)))
     return frozenset(keys)
 

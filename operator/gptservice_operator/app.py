@@ -172,6 +172,7 @@ class App:
             overdue=self.queue.overdue(),
             since_progress=now - self.queue.last_progress,
             longest_pass=self.queue.longest_pass(),
+            behind=self.listing.behind(),
         )
         return health.problems(signs)
 

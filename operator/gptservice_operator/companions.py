@@ -134,8 +134,9 @@ def _certificate_secret(name: str, uid: str, seen: Seen) -> str:
     if seen.mounted_certificate in (own, former):
         return seen.mounted_certificate
     live = seen.children.get((kinds.CERTIFICATE.name, names.certificate(name)))
-    is_ours = live is not None and live.controller_uid == uid
-    return former if is_ours and section(live.body, "spec").get("secretName") == former else own
+    if live is None or live.controller_uid != uid:
+        return own
+    return former if section(live.body, "spec").get("secretName") == former else own
 
 
 def _has_pod_monitor(name: str, spec: v1.GPTServiceSpec, seen: Seen) -> tuple[bool, tuple[str, ...]]:

@@ -80,8 +80,8 @@ def decide(
     key = revisions.key(service)
     current = known.get(key)
     is_kept = current is not None or _running_key(snapshot) == key
-    catalogue = revisions.catalogue(snapshot.models, current)
-    seen = companions.Seen(snapshot.children, served, _mounted_certificate(snapshot, current, key))
+    catalogue, mounted = revisions.catalogue(snapshot.models, current), _mounted_certificate(snapshot, current, key)
+    seen = companions.Seen(snapshot.children, served, mounted)
     resolved = resolve.resolve(service, spec, catalogue, config, seen, kept=is_kept)
     if isinstance(resolved, Refusal):
         return Decision(resolved=resolved, stop=stop)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from . import errors, extract, metrics, names
 from .access import Access
 from .api import kinds
-from .cluster import Body, Cluster
+from .cluster import Cluster, Page
 from .extract import Entry
 from .scope import Collection
 from .store import Store
@@ -16,8 +16,9 @@ from .store import Store
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
-REFUSED_SECONDS = 15.0
-"""Between the tries of a list that one namespace's rights do not allow: somebody has to grant them first."""
+AGAIN_SECONDS = 15.0
+"""Between the tries of a list that one namespace's rights do not allow, or that is too old: somebody, or time, has to
+mend that first."""
 WARN_AFTER_SECONDS = 10.0
 AT_A_TIME = 2
 """Lists that are being read: a page is in memory whole, and several times its size while it is parsed."""
@@ -40,6 +41,8 @@ class Listing:
     _wanted: dict[Collection, asyncio.Event] = field(init=False)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a list was read or refused."""
+    _behind: dict[Collection, float] = field(default_factory=dict[Collection, float])
+    """Since when the lists of a collection have been older than what was told before."""
 
     def __post_init__(self) -> None:
         """Set up the requests, of which there are none yet."""
@@ -86,9 +89,10 @@ class Listing:
             self._news.set()
 
     async def _asked_for(self, one: Collection) -> None:
-        """Wait until a list is asked for; one that was refused is tried again by itself."""
+        """Wait until a list is asked for; one that was refused, or is too old, is tried again by itself."""
+        is_retried = self.access.is_retried(one) or one in self._behind
         try:
-            async with asyncio.timeout(REFUSED_SECONDS if self.access.is_retried(one) else None):
+            async with asyncio.timeout(AGAIN_SECONDS if is_retried else None):
                 await self._wanted[one].wait()
         except TimeoutError:
             return
@@ -114,7 +118,7 @@ class Listing:
         self.store.sweep(one.kind, (), self.store.mark(), one.namespace)
         metrics.STORE_OBJECTS.labels(one.kind.name).set(self.store.count(one.kind))
 
-    async def _pages(self, one: Collection, selector: str | None) -> AsyncIterator[list[Body]]:
+    async def _pages(self, one: Collection, selector: str | None) -> AsyncIterator[Page]:
         """Yield the pages; none where the cluster lacks an optional kind, of which there is no object then."""
         try:
             async for page in self.cluster.list(one.kind, selector, one.namespace):
@@ -126,13 +130,15 @@ class Listing:
     async def _read(self, one: Collection) -> None:
         kind = one.kind
         selector = None if kind in kinds.OWN else names.WATCH_SELECTOR
-        since = self.store.mark()
+        since, known = self.store.mark(), self.store.newest(kind, one.namespace)
         listed: list[extract.EntryKey] = []
+        as_of = known
         async for page in self._pages(one, selector):
-            for body in page:
+            as_of = page.as_of
+            for body in page.items:
                 entry = extract.entry(kind, body)
                 listed.append(entry.key)
-                if self.store.put(entry):
+                if self.store.put(entry, as_of):
                     self.changed(kind, entry)
             # A page is parsed in one go; the watches and the passes get their turn in between.
             await asyncio.sleep(0)
@@ -140,6 +146,22 @@ class Listing:
             logger.info("%s %s/%s: gone without a word from its watch", *entry.key)
             self.changed(kind, entry)
         metrics.STORE_OBJECTS.labels(kind.name).set(self.store.count(kind))
+        self._note_version(one, as_of, known)
+
+    def _note_version(self, one: Collection, as_of: int, known: int) -> None:
+        """Take note of a list that is older than what was known before it began, which a list never is by itself."""
+        if as_of < 0 or as_of >= known:
+            self._behind.pop(one, None)
+        elif one not in self._behind:
+            self._behind[one] = asyncio.get_running_loop().time()
+            logger.warning(
+                "the list of %s is of version %d, and %d was told before; listing it again", one, as_of, known
+            )
+
+    def behind(self) -> float:
+        """Return for how many seconds lists have been older than what was told before; 0 if none is."""
+        now = asyncio.get_running_loop().time()
+        return max((now - since for since in self._behind.values()), default=0.0)
 
 
 def _is_of_ours(missing: str) -> bool:

@@ -67,6 +67,9 @@ class Store:
     An entry replaces another only if its resourceVersion is newer, and never one known to be deleted, so that
     watch events, lists and the replies of writes may arrive in any order. One of the same version counts if it differs:
     a watch that began before the CRD was changed shows objects without the fields that its old schema lacks.
+
+    A list also says of which version it is, up to which it knows everything. An older entry in a list that is newer
+    than the stored one contradicts that: etcd was restored, and what is stored never was, as far as anybody knows.
     """
 
     def __init__(self) -> None:
@@ -82,13 +85,18 @@ class Store:
         self._clock += 1
         return self._clock
 
-    def put(self, new: Entry) -> bool:
-        """Store an entry; return whether it was news."""
+    def put(self, new: Entry, as_of: int = -1) -> bool:
+        """Store an entry; return whether it was news.
+
+        Args:
+            new: the entry.
+            as_of: the resourceVersion of the list that shows it.
+        """
         self._touched[new.key] = self._clock
         old = self._entries.get(new.key)
-        if old is not None and (old.resource_version > new.resource_version or old == new):
+        if old is not None and (old.resource_version > max(new.resource_version, as_of) or old == new):
             return False
-        if self._deleted.get(new.key, -1) >= new.resource_version:
+        if self._deleted.get(new.key, -1) >= max(new.resource_version, as_of + 1):
             return False
         if old is not None:
             self._forget(old)
@@ -159,6 +167,12 @@ class Store:
         kind = kinds.GPT_SERVICE.name
         found = [entry.owner for key, entry in self._entries.items() if key[0] == kind and entry.owner is not None]
         return [key for key in found if namespace in (None, key[0])]
+
+    def newest(self, kind: kinds.Kind, namespace: str | None = None) -> int:
+        """Return the newest resourceVersion that was told of a kind, in one namespace or in all; -1 if none was."""
+        told = [*((key, one.resource_version) for key, one in self._entries.items()), *self._deleted.items()]
+        versions = (version for key, version in told if key[0] == kind.name and namespace in (None, key[1]))
+        return max(versions, default=-1)
 
     def count(self, kind: kinds.Kind) -> int:
         """Return how many objects of a kind are stored."""

@@ -16,7 +16,8 @@ from gptservice_operator import errors, health, metrics, names, passes, render
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.app import App, build_app
-from gptservice_operator.listing import REFUSED_SECONDS
+from gptservice_operator.cluster import Page
+from gptservice_operator.listing import AGAIN_SECONDS
 from gptservice_operator.queue import Queue
 from gptservice_operator.scope import Collection
 from gptservice_operator.watches import build_settings
@@ -147,7 +148,7 @@ class Lists(FakeCluster):
 
     async def list(
         self, kind: Kind, label_selector: str | None = None, namespace: str | None = None
-    ) -> AsyncIterator[list[Body]]:
+    ) -> AsyncIterator[Page]:
         self.listed.append((round(virtual_time.now(), 3), kind.name))
         if namespace in self.closed:
             raise errors.Forbidden(f"list {kind.name}: forbidden in {namespace}")
@@ -382,7 +383,7 @@ class TestARefusedNamespace:
             assert set(app.debug.overview()["refused"]) == {"team-b"}
             assert REGISTRY.get_sample_value("gptservice_operator_refused_namespaces") == 1
             cluster.closed.clear()
-            await asyncio.sleep(REFUSED_SECONDS + 1)
+            await asyncio.sleep(AGAIN_SECONDS + 1)
             assert self.looked_at(cluster) == {"team-b"}
             assert app.debug.overview()["refused"] == {}
             assert REGISTRY.get_sample_value("gptservice_operator_refused_namespaces") == 0

@@ -133,7 +133,7 @@ def item(name: str, **metadata: Any) -> Body:
 
 
 async def pages(cluster: Cluster, kind: kinds.Kind, selector: str | None = None) -> list[list[Body]]:
-    return [page async for page in cluster.list(kind, selector)]
+    return [page.items async for page in cluster.list(kind, selector)]
 
 
 class TestServes:

@@ -11,7 +11,8 @@ from gptservice_operator import errors, extract, names
 from gptservice_operator.access import Access
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
-from gptservice_operator.listing import REFUSED_SECONDS, RETRY_SECONDS, WARN_AFTER_SECONDS, Listing
+from gptservice_operator.cluster import Page
+from gptservice_operator.listing import AGAIN_SECONDS, RETRY_SECONDS, WARN_AFTER_SECONDS, Listing
 from gptservice_operator.scope import Collection, Scope
 from gptservice_operator.store import Store
 from tests.operator import builders, virtual_time
@@ -31,7 +32,7 @@ class Lists(FakeCluster):
 
     async def list(
         self, kind: Kind, label_selector: str | None = None, namespace: str | None = None
-    ) -> AsyncIterator[list[Body]]:
+    ) -> AsyncIterator[Page]:
         self.asked.append((kind.name, label_selector))
         if namespace in self.closed:
             raise errors.Forbidden(f'list {kind.name}: forbidden: User "u" cannot list in the namespace "{namespace}"')
@@ -454,7 +455,7 @@ class TestARefusedNamespace:
             request_all(listing)
             await listing.filled()
             world.cluster.closed.clear()
-            await asyncio.sleep(REFUSED_SECONDS + 1)
+            await asyncio.sleep(AGAIN_SECONDS + 1)
 
         world.read(script)
         assert world.access.refused() == {}
@@ -472,7 +473,7 @@ class TestARefusedNamespace:
             assert not world.access.may_look("team-b")
             assert world.store.services() == [("team-a", "chat")]
             world.cluster.closed.clear()
-            await asyncio.sleep(REFUSED_SECONDS + 1)
+            await asyncio.sleep(AGAIN_SECONDS + 1)
 
         world.read(script)
         assert world.opened == ["team-a", "team-b", "team-b"]
@@ -487,7 +488,7 @@ class TestARefusedNamespace:
         async def script(listing: Listing) -> None:
             request_all(listing)
             filled = asyncio.create_task(listing.filled())
-            await asyncio.sleep(10 * REFUSED_SECONDS)
+            await asyncio.sleep(10 * AGAIN_SECONDS)
             assert not filled.done()
             filled.cancel()
 
@@ -501,7 +502,7 @@ class TestARefusedNamespace:
         async def script(listing: Listing) -> None:
             request_all(listing)
             filled = asyncio.create_task(listing.filled())
-            await asyncio.sleep(10 * REFUSED_SECONDS)
+            await asyncio.sleep(10 * AGAIN_SECONDS)
             assert not filled.done()
             filled.cancel()
 
@@ -516,7 +517,7 @@ class TestARefusedNamespace:
         async def script(listing: Listing) -> None:
             request_all(listing)
             filled = asyncio.create_task(listing.filled())
-            await asyncio.sleep(10 * REFUSED_SECONDS)
+            await asyncio.sleep(10 * AGAIN_SECONDS)
             assert not filled.done()
             filled.cancel()
 
@@ -534,7 +535,7 @@ class TestARefusedNamespace:
             await soon()
             listing.refuse_watch(pods)
             before = world.cluster.count(kinds.POD)
-            await asyncio.sleep(10 * REFUSED_SECONDS)
+            await asyncio.sleep(10 * AGAIN_SECONDS)
             assert world.cluster.count(kinds.POD) == before
             listing.request_one(pods)
             await soon()
@@ -558,3 +559,52 @@ class TestARefusedNamespace:
 
         world.read(script)
         assert world.access.refused() == {}
+
+
+class TestVersions:
+    """A list is as new as whatever was told before it began, unless etcd was restored."""
+
+    def test_one_that_is_newer_than_what_was_told_has_the_last_word(self) -> None:
+        """etcd was restored with a revision that no client has seen."""
+        world = World()
+        world.cluster.version = 1_000_000
+        world.cluster.objects[key("a")] = {
+            **child("a"),
+            "metadata": {**child("a")["metadata"], "resourceVersion": "60"},
+        }
+        told = child("a")
+        told["metadata"]["resourceVersion"] = "100"
+        world.store.put(builders.entry({**told, "data": {"of": "a time that never was"}}))
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await soon()
+            assert listing.behind() == 0
+
+        world.read(script)
+        assert world.changes == [key("a")]
+        stored = world.store.get(key("a"))
+        assert stored is not None
+        assert stored.resource_version == 60
+
+    def test_one_that_is_older_changes_nothing_and_is_listed_again_until_it_is_not(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        world = World()
+        world.cluster.add(child("a"))
+        known = child("a")
+        known["metadata"]["resourceVersion"] = "5000"
+        world.store.put(builders.entry(known))
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await asyncio.sleep(4.5 * AGAIN_SECONDS)
+            assert world.cluster.count(kinds.CONFIG_MAP) == 5
+            assert listing.behind() == pytest.approx(4.5 * AGAIN_SECONDS, abs=1)
+            world.cluster.version = 5000
+            await asyncio.sleep(AGAIN_SECONDS)
+            assert listing.behind() == 0
+
+        world.read(script)
+        said = [record.getMessage() for record in caplog.records if "5000 was told before" in record.getMessage()]
+        assert len(said) == 1

@@ -28,7 +28,7 @@ def refused(operator: Operator) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def two_services(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "REFUSED_SECONDS", 0.2)
+    monkeypatch.setattr(listing, "AGAIN_SECONDS", 0.2)
     for namespace in (NAMESPACE, THERE):
         api.add(builders.service(namespace=namespace))
 

@@ -38,6 +38,10 @@ class Access:
             found.setdefault(str(one.namespace), []).append(why)
         return found
 
+    def is_refused(self, one: Collection) -> bool:
+        """Return whether a collection may not be read, as far as is known."""
+        return one in self._refused
+
     def is_retried(self, one: Collection) -> bool:
         """Return whether a list has to be tried again although nobody asks for it."""
         return one in self._refused and one not in self._unwatched

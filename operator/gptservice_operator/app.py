@@ -97,10 +97,11 @@ class App:
     def on_listed(self, one: Collection) -> None:
         """Have a kind read after its watch began; an optional one may have come to the cluster just now."""
         self.listing.request_one(one)
-        if one.kind is kinds.GPT_SERVICE:
+        has_begun = not self.access.is_refused(one)  # Else kopf asks in vain, every few seconds.
+        if has_begun and one.kind is kinds.GPT_SERVICE:
             # A watch begins anew after an outage.
             self.queue.try_again()
-        if one.kind in kinds.OPTIONAL:
+        if has_begun and one.kind in kinds.OPTIONAL:
             self.discovery.request()
 
     def on_asked(self, one: Collection) -> None:
@@ -111,8 +112,7 @@ class App:
 
     def on_opened(self, namespace: str) -> None:
         """Look at the services of a namespace that may be read again; its watches have their time to begin."""
-        now = time.monotonic()
-        self.asked |= {one: now for one in self.asked if one.namespace == namespace}
+        self.asked |= dict.fromkeys([one for one in self.asked if one.namespace == namespace], time.monotonic())
         self.wake_all(namespace)
 
     async def run(self, started: float) -> None:

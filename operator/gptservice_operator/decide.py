@@ -76,8 +76,7 @@ def decide(
     spec, stop = parse.parse(service), _stop(snapshot)
     if isinstance(spec, Refusal):
         return Decision(resolved=spec, stop=stop)
-    known = revisions.kept(snapshot.children, service["metadata"]["uid"])
-    key = revisions.key(service)
+    known, key = revisions.kept(snapshot.children, service["metadata"]["uid"]), revisions.key(service)
     current = known.get(key)
     is_kept = current is not None or _running_key(snapshot) == key
     catalogue, mounted = revisions.catalogue(snapshot.models, current), _mounted_certificate(snapshot, current, key)

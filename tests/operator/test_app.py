@@ -422,6 +422,25 @@ class TestARefusedNamespace:
 
         self.run(cluster, script)
 
+    def test_that_it_is_asked_for_in_vain_ends_nobody_s_back_off(
+        self, cluster: Lists, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.closed.add("team-b")
+
+        async def script(app: App) -> None:
+            tried: list[Queue] = []
+
+            def try_again(queue: Queue) -> None:
+                tried.append(queue)
+
+            monkeypatch.setattr(Queue, "try_again", try_again)
+            app.on_listed(Collection(kinds.GPT_SERVICE, "team-b"))
+            assert tried == []
+            app.on_listed(Collection(kinds.GPT_SERVICE, NAMESPACE))
+            assert tried == [app.queue]
+
+        self.run(cluster, script)
+
     def test_where_all_are_refused_it_is_not_ready(self, cluster: Lists) -> None:
         async def script(app: App) -> None:
             assert app.not_ready() == ""

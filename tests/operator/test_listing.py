@@ -54,8 +54,8 @@ class World:
     opened: list[str] = field(default_factory=list[str])
 
     def listing(self) -> Listing:
-        told = lambda _, entry: self.changes.append(entry.key)  # noqa: E731
-        return Listing(self.store, self.cluster.as_cluster(), told, self.access)
+        cluster = self.cluster.as_cluster()
+        return Listing(self.store, cluster, lambda _, entry: self.changes.append(entry.key), self.access)
 
     def read(self, script: Callable[[Listing], Awaitable[Any]]) -> None:
         """Run the listing in virtual time beside a script."""

@@ -186,8 +186,11 @@ def plain(obj: Object, owners: dict[str, str]) -> Object:
         spec["ports"] = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec["ports"]]
     data = obj.get("data")
     for uid, name in owners.items():
-        # The name of the generated key's Secret holds part of its owner's UID.
-        spec, data = json.loads(json.dumps([spec, data]).replace(f"-key-{uid[:8]}", f"-key-of-{name}"))
+        # The names of the Secrets that are made hold part of their owner's UID.
+        text = json.dumps([spec, data])
+        for made in ("key", "tls"):
+            text = text.replace(f"-{made}-{uid[:8]}", f"-{made}-of-{name}")
+        spec, data = json.loads(text)
     return {
         "metadata": {**metadata, "ownerReferences": references, "annotations": sorted(annotations)},
         "spec": spec,

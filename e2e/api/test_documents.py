@@ -23,12 +23,13 @@ from e2e.operator_process import ROOT, OperatorProcess
 from e2e.reader import Reader
 
 OURS = "ai.example.com/v1"
+JUDGED = (OURS, "networking.k8s.io/v1")
 # Where a reader has to put something in.
 PLACEHOLDERS = {"<commit>": "c1899de289a04d12100db370d81485cdf75e47ca", "sha256:…": "sha256:" + "0" * 64}
 
 
 def manifests() -> dict[str, Object]:
-    """Our objects in the blocks of all pages; a bare spec is that of a GPTService."""
+    """Our objects in the blocks of all pages, and what is put beside them; a bare spec is that of a GPTService."""
     found: dict[str, Object] = {}
     for block in documents.blocks():
         if block.language != "yaml":
@@ -39,7 +40,7 @@ def manifests() -> dict[str, Object]:
         for number, document in enumerate(yaml.safe_load_all(text)):
             if isinstance(document, dict) and list(document) == ["spec"]:
                 document = {"apiVersion": OURS, "kind": "GPTService", "metadata": {"name": "partial"}, **document}
-            if isinstance(document, dict) and document.get("apiVersion") == OURS:
+            if isinstance(document, dict) and document.get("apiVersion") in JUDGED:
                 found[f"{block.name}.{number}" if number else block.name] = document
     return found
 

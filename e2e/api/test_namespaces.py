@@ -91,6 +91,28 @@ def test_uses_every_verb_of_its_roles_and_no_other(
     assert rights.used(entries) == granted(kube, installed, namespace)
 
 
+def test_goes_on_with_the_others_while_one_may_not_be_read(
+    installed: Installed, kube: Kube, namespace: str, observer: Observer
+) -> None:
+    """It was installed for one; the other is one whose Role somebody has deleted. Its rights come while it runs."""
+    with kube.namespace("refused") as refused:
+        kube.apply(service(), refused)
+        settings = {**installed.process.settings, "GPTSERVICE_NAMESPACES": f"{refused},{namespace}"}
+        installed.process.settings = settings
+        installed.process.start()
+        kube.apply(service(), namespace)
+        observer.wait_ready()
+        assert "status" not in kube.get("GPTService", "gpt", refused)
+        for kind in ("Role", "RoleBinding"):
+            granted_here = kube.get(kind, operator_process.RELEASE, namespace)
+            kept = {key: granted_here[key] for key in granted_here if key not in ("metadata", "status")}
+            kube.apply({**kept, "metadata": {"name": operator_process.RELEASE}}, refused)
+        Observer(kube, refused).wait_ready()
+        kube.delete("RoleBinding", operator_process.RELEASE, refused)
+        kube.scale("gpt", namespace, 2)
+        observer.wait_ready()
+
+
 def test_leaves_other_namespaces_alone(installed: Installed, kube: Kube, namespace: str, observer: Observer) -> None:
     with kube.namespace("foreign") as foreign:
         kube.apply(service(), foreign)

@@ -69,8 +69,8 @@ def test_a_rule_on_the_spec_without_optional_old_self_would_lock_the_spec(
             kube.merge("GPTService", "gpt", namespace, {"spec": {"maxTokens": 5}})
 
 
-def before_secrets_had_rules(definition: Object) -> None:
-    """As it was when any Secret could be named for any model."""
+def before_the_later_rules(definition: Object) -> None:
+    """As it was in the first version, in which any Secret could be named for any model, for one."""
     spec = other_crds.schema_of(definition)["properties"]["spec"]
     spec["x-kubernetes-validations"] = [
         rule for rule in spec["x-kubernetes-validations"] if "optionalOldSelf" not in rule
@@ -88,7 +88,7 @@ def test_a_stored_service_with_a_secret_that_opens_nothing_goes_on(
     kube: Kube, access: object, namespace: str, model: str, reference: str, other: str
 ) -> None:
     named: dict[str, Any] = {"model": model, reference: {"name": "s"}}
-    with other_crds.served(kube, before_secrets_had_rules):
+    with other_crds.served(kube, before_the_later_rules):
         kube.create(service(**named), namespace)
     with pytest.raises(KubeError, match=f"{reference} is for"):
         kube.create(service("new", **named), namespace)
@@ -100,3 +100,24 @@ def test_a_stored_service_with_a_secret_that_opens_nothing_goes_on(
     kube.merge("GPTService", "gpt", namespace, {"spec": {reference: None}})
     with pytest.raises(KubeError, match=f"{reference} is for"):
         kube.merge("GPTService", "gpt", namespace, {"spec": {reference: {"name": "s"}}})
+
+
+def test_a_stored_service_whose_cache_takes_one_pod_and_that_spares_none_goes_on(
+    kube: Kube, access: object, namespace: str
+) -> None:
+    """The operator says what is wrong with it."""
+    named: dict[str, Any] = {"cache": {"size": "1Gi"}, "rollout": {"maxUnavailable": 0}}
+    with other_crds.served(kube, before_the_later_rules):
+        kube.create(service(**named), namespace)
+    with pytest.raises(KubeError, match="maxUnavailable 0 starts the new pod"):
+        kube.create(service("new", **named), namespace)
+    changes: list[dict[str, Any]] = [
+        {"maxTokens": 5},
+        {"cache": {"size": "2Gi"}},
+        {"rollout": {"maxUnavailable": "0%"}},
+    ]
+    for change in changes:
+        kube.merge("GPTService", "gpt", namespace, {"spec": change})
+    kube.merge("GPTService", "gpt", namespace, {"spec": {"rollout": {"maxUnavailable": 1}}})
+    with pytest.raises(KubeError, match="maxUnavailable 0 starts the new pod"):
+        kube.merge("GPTService", "gpt", namespace, {"spec": {"rollout": {"maxUnavailable": 0}}})

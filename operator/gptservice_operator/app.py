@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import __version__, extract, health, leader, metrics, web
+from .access import Access
 from .api import kinds
 from .api.body import section
 from .cluster import Cluster
@@ -27,7 +28,7 @@ from .login import Tracing
 from .passes import build_queue
 from .queue import Queue
 from .reconcile import Reconciler
-from .scope import Scope
+from .scope import Collection, Scope
 from .skew import Skew
 from .store import Store
 from .watches import Hooks, watch
@@ -46,6 +47,7 @@ class App:
     store: Store
     queue: Queue
     listing: Listing
+    access: Access
     cluster: Cluster
     skew: Skew
     discovery: Discovery
@@ -55,8 +57,8 @@ class App:
     filled: bool = False
     working: bool = False
     """Whether this replica runs passes: its store is filled, and it leads."""
-    asked: dict[str, float] = field(default_factory=dict[str, float])
-    """When each watch was last asked for, by its path, in monotonic time."""
+    asked: dict[Collection, float] = field(default_factory=dict[Collection, float])
+    """When each watch was last asked for, in monotonic time."""
 
     def changed(self, kind: kinds.Kind, entry: Entry) -> None:
         """Wake the services that an object's change concerns."""
@@ -86,24 +88,32 @@ class App:
             if before is not None and before.owner != entry.owner:
                 self.changed(kind, before)
 
-    def wake_all(self) -> None:
-        """Have every service looked at."""
+    def wake_all(self, namespace: str | None = None) -> None:
+        """Have every service looked at, or those in one namespace."""
         if self.working:
-            for key in self.store.services():
+            for key in self.store.services(namespace):
                 self.queue.wake(key)
 
-    def on_listed(self, kind: kinds.Kind) -> None:
+    def on_listed(self, one: Collection) -> None:
         """Have a kind read after its watch began; an optional one may have come to the cluster just now."""
-        self.listing.request(kind)
-        if kind is kinds.GPT_SERVICE:
+        self.listing.request_one(one)
+        has_begun = not self.access.is_refused(one)  # Else kopf asks in vain, every few seconds.
+        if has_begun and one.kind is kinds.GPT_SERVICE:
             # A watch begins anew after an outage.
             self.queue.try_again()
-        if kind in kinds.OPTIONAL:
+        if has_begun and one.kind in kinds.OPTIONAL:
             self.discovery.request()
 
-    def on_asked(self, path: str) -> None:
+    def on_asked(self, one: Collection) -> None:
         """Take note that a watch lives."""
-        self.asked[path] = time.monotonic()
+        self.asked[one] = time.monotonic()
+        if self.access.note_watched(one):
+            self.listing.request_one(one)
+
+    def on_opened(self, namespace: str) -> None:
+        """Look at the services of a namespace that may be read again; its watches have their time to begin."""
+        self.asked |= dict.fromkeys([one for one in self.asked if one.namespace == namespace], time.monotonic())
+        self.wake_all(namespace)
 
     async def run(self, started: float) -> None:
         """Fill the store, wait for the Lease, then run passes and resyncs until cancelled.
@@ -111,7 +121,7 @@ class App:
         Raises:
             leader.LostError: another replica leads now.
         """
-        self.asked = dict.fromkeys(self.listing.scope.paths(), started)
+        self.asked = dict.fromkeys(self.access.scope.collections(), started)
         async with asyncio.TaskGroup() as group:
             await self._ask_what_is_served()
             group.create_task(self.listing.run())
@@ -143,21 +153,26 @@ class App:
         while True:
             await asyncio.sleep(self.config.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311  # jitter
             await self._ask_what_is_served()
-            for kind in self.listing.scope.watched:
+            for kind in self.access.scope.watched:
                 self.listing.request(kind)
             self.wake_all()
 
     def problems(self) -> list[str]:
         """Return why the process has to be started again."""
         now = time.monotonic()
-        paths = self.listing.scope.paths()
+        refused = self.access.refused()
         signs = health.Signs(
             now=now,
-            # An optional kind is watched where the API server has it.
-            asked={path: at for path, at in self.asked.items() if self.discovery.has(paths[path])},
+            # An optional kind is watched where the API server has it; to be started again grants no right.
+            asked={
+                one.path: at
+                for one, at in self.asked.items()
+                if self.discovery.has(one.kind) and one.namespace not in refused
+            },
             overdue=self.queue.overdue(),
             since_progress=now - self.queue.last_progress,
             longest_pass=self.queue.longest_pass(),
+            behind=self.listing.behind(),
         )
         return health.problems(signs)
 
@@ -168,7 +183,7 @@ class App:
 
     def not_ready(self) -> str:
         """Return why the process is not ready; one that waits for the Lease is, to take over at once."""
-        return "" if self.filled else "the first lists of all kinds"
+        return self.access.missing() or ("" if self.filled else "the first lists of all kinds")
 
 
 def build_app(config: Config, cluster: Cluster, election: leader.Election | None = None) -> App:
@@ -177,12 +192,12 @@ def build_app(config: Config, cluster: Cluster, election: leader.Election | None
     reconciler = Reconciler(
         store, cluster, config, now=lambda: datetime.datetime.now(datetime.UTC), skew=skew, discovery=discovery
     )
-    queue = build_queue(config, reconciler, store, journal)
     app: App
-    scope = Scope(config.namespaces, config.catalogue)
-    listing = Listing(store, cluster, lambda kind, entry: app.changed(kind, entry), scope)
-    debug = DebugPages(store, queue, journal, reconciler.contests)
-    app = App(config, store, queue, listing, cluster, skew, discovery, debug, election)
+    access = Access(Scope(config.namespaces, config.catalogue), lambda namespace: app.on_opened(namespace))
+    queue = build_queue(config, reconciler, store, journal, access.may_look)
+    listing = Listing(store, cluster, lambda kind, entry: app.changed(kind, entry), access)
+    debug = DebugPages(store, queue, journal, reconciler.contests, access)
+    app = App(config, store, queue, listing, access, cluster, skew, discovery, debug, election)
     return app
 
 
@@ -207,8 +222,13 @@ async def run(config: Config, started: float) -> None:
 
 
 async def _run_tasks(app: App, started: float) -> None:
-    scope = app.listing.scope
-    tracing = Tracing(scope=scope, listed=app.on_listed, asked=app.on_asked, on_scan=app.discovery.on_scan)
+    tracing = Tracing(
+        scope=app.access.scope,
+        listed=app.on_listed,
+        asked=app.on_asked,
+        refused=app.listing.refuse_watch,
+        on_scan=app.discovery.on_scan,
+    )
     hooks = Hooks(on_event=app.on_event, tracing=tracing)
     tasks = [
         asyncio.create_task(watch(app.config, hooks), name="watches"),
@@ -257,6 +277,7 @@ async def _serve_pages(app: App, stack: contextlib.AsyncExitStack) -> None:
     pages = web.Pages(
         problems=app.problems,
         not_ready=app.not_ready,
+        refused=app.access.refused,
         measure=app.measure,
         overview=app.debug.overview,
         one=app.debug.one,

@@ -1,11 +1,15 @@
 """One reason why something is not as it should be, and what was seen or said of it."""
 
+import re
 from dataclasses import dataclass
 
 from . import wording
 from .api.conditions import Reason
 
 _MAX_MESSAGE = 600
+VOLUME_IS_HELD = re.compile(r"Multi-Attach error|ReadWriteOncePod access mode")
+"""In the words of the controller that attaches volumes, of the scheduler and of the kubelet: while another pod has the
+volume, waiting does not help."""
 
 
 @dataclass(frozen=True, slots=True)

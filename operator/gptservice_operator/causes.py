@@ -11,7 +11,7 @@ from . import ends, pod_state, revisions
 from .api import conditions
 from .api.body import Body, entries, first, section
 from .api.conditions import Reason
-from .cause import Cause, Complaint
+from .cause import VOLUME_IS_HELD, Cause, Complaint
 from .render.fetch_container import FETCH_CONTAINER
 from .render.pod import ENGINE_CONTAINER
 
@@ -151,6 +151,9 @@ def _of_pod(pod: Body, complaints: Mapping[str, Complaint], latency: str | None)
         ends = (cause for one in entries(status, "containerStatuses") if (cause := _of_last_end(name, one)) is not None)
         yield from (cause for cause in ends if cause.reason.failing)
         return
+    if pod_state.waits_for_gates(pod):
+        yield _gated(pod)
+        return
     if status.get("phase") == "Unknown" or _is_unheard_of(pod):
         detail = status.get("message") or "its node does not report any more"
         yield Cause.of(conditions.NODE_LOST, f"pod {name} was running, and {detail}", name)
@@ -172,10 +175,14 @@ def _of_pod(pod: Body, complaints: Mapping[str, Complaint], latency: str | None)
     yield from found or [_starting(name, complaints.get(pod["metadata"]["uid"]))]
 
 
+def _gated(pod: Body) -> Cause:
+    name, said = pod["metadata"]["name"], pod_state.condition(pod, "Ready").get("message") or "no message"
+    return Cause.of(conditions.READINESS_GATES_NOT_READY, f"pod {name} serves, but is given no traffic: {said}")
+
+
 def _is_unheard_of(pod: Body) -> bool:
     """Return whether Kubernetes has taken back a pod's readiness, and not the kubelet, which would say of what."""
-    gates = pod_state.condition(pod, "Ready").get("reason") == "ReadinessGatesNotReady"
-    return pod_state.condition(pod, "ContainersReady").get("status") == "True" and not gates
+    return pod_state.condition(pod, "ContainersReady").get("status") == "True"
 
 
 def _has_served(pod: Body, engine: Body) -> bool:
@@ -194,7 +201,9 @@ def _starting(name: str, complaint: Complaint | None) -> Cause:
 
 
 def _unschedulable(name: str, message: str) -> Cause:
-    if re.search(r"persistentvolumeclaim|PersistentVolumeClaims|volume node affinity", message):
+    if VOLUME_IS_HELD.search(message):
+        reason = conditions.VOLUME_IN_USE
+    elif re.search(r"persistentvolumeclaim|PersistentVolumeClaims|volume node affinity", message):
         reason = conditions.VOLUME_NOT_READY
     elif re.search(r"Insufficient [\w.-]+/", message):
         reason = conditions.INSUFFICIENT_GPU

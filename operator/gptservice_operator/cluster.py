@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib import request
 from urllib.parse import urlencode, urlsplit
@@ -30,6 +31,16 @@ _NO_VERSION = "1"
 and never changes one: server-side apply has no other way to say so."""
 
 Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list."""
+
+    items: list[Body]
+    as_of: int
+    """The resourceVersion of the whole list: it shows everything that has happened up to it."""
+
 
 # The generated client carries no types below its classes.
 _client_config: Any = untyped_config
@@ -101,7 +112,7 @@ class Cluster:
 
     async def list(
         self, kind: kinds.Kind, label_selector: str | None = None, namespace: str | None = None
-    ) -> AsyncIterator[list[Body]]:
+    ) -> AsyncIterator[Page]:
         """Yield all objects of a kind, in one namespace or in all, page by page, from one consistent view.
 
         Raises:
@@ -117,8 +128,10 @@ class Cluster:
                 raise errors.Transient(f"list {kind.name}: the reply is a {page.get('kind')!r}, not a list")
             # The items of a built-in kind's list come without these two.
             header = {"apiVersion": kind.api_version, "kind": kind.name}
-            yield [{**header, **item} for item in page["items"]]
-            token = section(page, "metadata").get("continue")
+            metadata = section(page, "metadata")
+            version = str(metadata.get("resourceVersion"))
+            yield Page([{**header, **item} for item in page["items"]], int(version) if version.isdigit() else -1)
+            token = metadata.get("continue")
             if not token:
                 return
             query["continue"] = token

@@ -27,6 +27,8 @@ class Seen:
     """The service's children by kind and name."""
     served: frozenset[kinds.Kind] = frozenset()
     """Those of the optional kinds that the API server says it has."""
+    mounted_certificate: str | None = None
+    """The Secret with the certificate in the pod template that is kept of the spec; None if there is neither."""
 
     def can_have(self, kind: kinds.Kind, name: str) -> bool:
         """Return whether a child of an optional kind can be made, or is there.
@@ -60,6 +62,7 @@ def decide(name: str, uid: str, spec: v1.GPTServiceSpec, config: Config, seen: S
         cache_claim_name=claim_name,
         cache_claim=claim,
         issuer=issuer,
+        certificate_secret=_certificate_secret(name, uid, seen),
         has_pod_monitor=has_pod_monitor,
         warnings=(*about_cache, *about_issuer, *about_pod_monitor),
     )
@@ -119,6 +122,21 @@ def _issuer(name: str, spec: v1.GPTServiceSpec, seen: Seen) -> tuple[Issuer | No
         )
     issuer = Issuer(reference.name, reference.kind or DEFAULT_ISSUER_KIND, reference.group or DEFAULT_ISSUER_GROUP)
     return issuer, ()
+
+
+def _certificate_secret(name: str, uid: str, seen: Seen) -> str:
+    """Return where the certificate is issued to.
+
+    Pods of version 0.1 mount a Secret of another name. It stays, once there is a Certificate that names it: in another
+    one, theirs would not be renewed any more.
+    """
+    own, former = names.certificate_secret(name, uid), names.former_certificate_secret(name)
+    if seen.mounted_certificate in (own, former):
+        return seen.mounted_certificate
+    live = seen.children.get((kinds.CERTIFICATE.name, names.certificate(name)))
+    if live is None or live.controller_uid != uid:
+        return own
+    return former if section(live.body, "spec").get("secretName") == former else own
 
 
 def _has_pod_monitor(name: str, spec: v1.GPTServiceSpec, seen: Seen) -> tuple[bool, tuple[str, ...]]:

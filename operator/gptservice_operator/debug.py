@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .access import Access
 from .api.body import entries, section
 from .contests import Contests
 from .extract import Key
@@ -22,12 +23,14 @@ class DebugPages:
     queue: Queue
     journal: Journal
     contests: Contests
+    access: Access
 
     def overview(self) -> dict[str, Any]:
-        """Return the queue, those that wait longest first, and the last passes."""
+        """Return the queue, those that wait longest first, the last passes, and which namespaces are left out."""
         waiting = sorted(self.queue.waiting().items(), key=lambda item: (item[1].running_for is None, item[1].due_in))
         return {
             "services": len(self.store.services()),
+            "refused": self.access.refused(),
             "waiting": len(waiting),
             "queue": [{"object": "/".join(key), **asdict(one)} for key, one in waiting[:MOST_WAITING]],
             "passes": self.journal.recent(),

@@ -76,11 +76,11 @@ def decide(
     spec, stop = parse.parse(service), _stop(snapshot)
     if isinstance(spec, Refusal):
         return Decision(resolved=spec, stop=stop)
-    known = revisions.kept(snapshot.children, service["metadata"]["uid"])
-    key = revisions.key(service)
+    known, key = revisions.kept(snapshot.children, service["metadata"]["uid"]), revisions.key(service)
     current = known.get(key)
     is_kept = current is not None or _running_key(snapshot) == key
-    catalogue, seen = revisions.catalogue(snapshot.models, current), companions.Seen(snapshot.children, served)
+    catalogue, mounted = revisions.catalogue(snapshot.models, current), _mounted_certificate(snapshot, current, key)
+    seen = companions.Seen(snapshot.children, served, mounted)
     resolved = resolve.resolve(service, spec, catalogue, config, seen, kept=is_kept)
     if isinstance(resolved, Refusal):
         return Decision(resolved=resolved, stop=stop)
@@ -103,6 +103,16 @@ def decide(
         in_use=_in_use(resolved, _stable(snapshot, known, key)),
         warnings=(*_warnings(snapshot, current, fresh, data), *differing),
     )
+
+
+def _mounted_certificate(snapshot: Snapshot, current: revisions.Kept | None, key: str) -> str | None:
+    """Return the Secret with the certificate in the template of the spec that is kept, or that runs."""
+    if current is not None:
+        return exposed.secret(section(current.data, "template"), "tls")
+    live = snapshot.deployment
+    if live is None or _running_key(snapshot) != key:
+        return None
+    return exposed.secret(section(live.body, "spec", "template"), "tls")
 
 
 def _replacement(
@@ -203,7 +213,8 @@ def _stable(snapshot: Snapshot, known: Mapping[str, revisions.Kept], key: str) -
 def _in_use(resolved: Resolved, stable: revisions.Kept | None) -> frozenset[ChildKey]:
     listed = entries(stable.data, "references") if stable is not None else []
     keys = {(str(one.get("kind")), str(one.get("name"))) for one in listed}
-    if (kinds.SECRET.name, names.certificate_secret(resolved.name)) in keys:
+    issued = (names.certificate_secret(resolved.name, resolved.uid), names.former_certificate_secret(resolved.name))
+    if keys & {(kinds.SECRET.name, name) for name in issued}:
         keys.add((kinds.CERTIFICATE.name, names.certificate(resolved.name)))
     return frozenset(keys)
 

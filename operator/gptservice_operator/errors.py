@@ -13,6 +13,10 @@ class Waiting(OperatorError):
     """A prerequisite is missing (quota, permission, policy); retried with back-off, reported in a condition."""
 
 
+class Forbidden(Waiting):
+    """The API server answers 403: mostly, a right is missing."""
+
+
 class Conflict(OperatorError):
     """The object is not ours, or not the one that was meant (its UID differs)."""
 

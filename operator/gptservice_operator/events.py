@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from . import errors, pod_state
 from .api import conditions
 from .api.body import Body, section
-from .cause import Complaint
+from .cause import VOLUME_IS_HELD, Complaint
 from .cluster import Cluster
 from .extract import Key
 
@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 15.0
 """How long a pod may be in ContainerCreating before its Events are looked at; then the time to the next look."""
+UNSEEN_SECONDS = 60.0
+"""How long no scheduler may have looked at a pod before that is said; one that is busy takes seconds."""
 LONGEST_WAIT_SECONDS = 300.0
 """The wait doubles with each look at the same pod, up to this."""
 MAX_LOOKS = 3
@@ -59,6 +61,8 @@ class _Pod:
     due: datetime.datetime
     wait: float = STUCK_SECONDS
     complaint: Complaint | None = None
+    is_unseen: bool = False
+    """Whether no scheduler has looked at it: no Event tells that."""
 
 
 @dataclass(slots=True)
@@ -83,7 +87,7 @@ class Mounts:
         due = [uid for uid, pod in known.items() if pod.due <= now][:MAX_LOOKS]
         for uid in due:
             pod = known[uid]
-            pod.complaint = await _complaint(cluster, key[0], uid)
+            pod.complaint = unseen(deployment) if pod.is_unseen else await _complaint(cluster, key[0], uid)
             pod.due, pod.wait = now + datetime.timedelta(seconds=pod.wait), min(pod.wait * 2, LONGEST_WAIT_SECONDS)
         complaints = _complaints_of(known)
         return Found(
@@ -95,12 +99,31 @@ class Mounts:
     def _known(self, key: Key, pods: Sequence[Body], now: datetime.datetime) -> dict[str, _Pod]:
         """Return the stuck pods by UID, the oldest first, with what is remembered of them."""
         before = self._pods.pop(key, {})
-        first_look = datetime.timedelta(seconds=STUCK_SECONDS)
-        stuck = {pod["metadata"]["uid"]: since for pod in pods if (since := creating_since(pod, now)) is not None}
-        known = {uid: before.get(uid) or _Pod(since + first_look) for uid, since in stuck.items()}
+        stuck = {pod["metadata"]["uid"]: new for pod in pods if (new := _stuck(pod, now)) is not None}
+        known = {uid: _same(before.get(uid), new) for uid, new in stuck.items()}
         if known:
             self._pods[key] = known
         return known
+
+
+def _same(before: _Pod | None, new: _Pod) -> _Pod:
+    """Return what is remembered of a pod that is stuck in the same way still, or the new one."""
+    return before if before is not None and before.is_unseen == new.is_unseen else new
+
+
+def _stuck(pod: Body, now: datetime.datetime) -> _Pod | None:
+    """Return a pod that is stuck, and when to look at it first; None if it is not."""
+    if pod_state.is_unseen(pod):
+        made = pod_state.created(pod) or now
+        return _Pod(made + datetime.timedelta(seconds=UNSEEN_SECONDS), is_unseen=True)
+    since = creating_since(pod, now)
+    return None if since is None else _Pod(since + datetime.timedelta(seconds=STUCK_SECONDS))
+
+
+def unseen(deployment: Body | None) -> Complaint:
+    """Return that no scheduler looks at a Deployment's pods, and which one they ask for."""
+    asked = section(deployment or {}, "spec", "template", "spec").get("schedulerName") or "default-scheduler"
+    return Complaint(conditions.NO_SCHEDULER, f"no scheduler has looked at it; it asks for {asked!r}")
 
 
 def _complaints_of(pods: Mapping[str, _Pod]) -> dict[str, Complaint]:
@@ -144,6 +167,8 @@ def _complaints(listed: Sequence[Body]) -> Iterator[Complaint]:
         message, reason = str(event.get("message") or ""), _REASONS.get(str(event.get("reason")))
         if reason is None or not message:
             continue
+        if reason is conditions.VOLUME_NOT_READY and VOLUME_IS_HELD.search(message):
+            reason = conditions.VOLUME_IN_USE
         missing = _MISSING_SECRET.search(message) if event.get("reason") == "FailedMount" else None
         if missing is None:
             yield Complaint(reason, message)

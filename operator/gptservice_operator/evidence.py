@@ -34,15 +34,16 @@ _USES_MORE = re.compile(r"Container (\S+) was using \S+, request is ")
 def against(pods: Sequence[Body], containers: Collection[str], since: datetime.datetime | None = None) -> Cause | None:
     """Return why a revision fails, by the word of its own pods; None if nothing speaks against it.
 
-    A pod that is ready has got over whatever it says of its past, what is waited for is no failure of a revision, and
-    what happens on a GPU that is called unhealthy is the GPU's.
+    A pod that is ready, or would be but for somebody's gate, has got over whatever it says of its past, what is waited
+    for is no failure of a revision, and what happens on a GPU that is called unhealthy is the GPU's.
 
     Args:
         pods: those of the revision that stay.
         containers: names of those that the revision has. Others', such as of a mesh, come with every revision.
         since: when the revision was last given a new try: what ended before does not count.
     """
-    unready = [pod for pod in pods if not (pod_state.is_ready(pod) or pod_state.unhealthy_devices(pod))]
+    excused = (pod_state.is_ready, pod_state.waits_for_gates, pod_state.unhealthy_devices)
+    unready = [pod for pod in pods if not any(excuse(pod) for excuse in excused)]
     return next((cause for pod in unready for cause in _of_pod(pod, containers, since)), None)
 
 

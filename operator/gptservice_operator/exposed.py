@@ -20,14 +20,17 @@ def as_run(resolved: Resolved, template: Body, service: Body) -> Resolved:
         template: the pod template that is run.
         service: the service, which may choose the port.
     """
-    tls, client_ca, keys = (_secret(template, volume) for volume in ("tls", "client-ca", "keys"))
+    tls, client_ca, keys = (secret(template, volume) for volume in ("tls", "client-ca", "keys"))
     generated = names.key_secret(resolved.name, resolved.uid)
+    own = names.certificate_secret(resolved.name, resolved.uid)
+    issued = own if tls == own else resolved.companions.certificate_secret
     port = section(service, "spec", "service").get("port") or (DEFAULT_PORT if tls is None else DEFAULT_TLS_PORT)
     return dataclasses.replace(
         resolved,
         tls=None if tls is None else ServingTls(tls, None if client_ca is None else SecretKeyRef(name=client_ca)),
         api_keys=None if keys is None else ApiKeys(keys, generated=keys == generated),
         exposure=dataclasses.replace(resolved.exposure, port=port),
+        companions=dataclasses.replace(resolved.companions, certificate_secret=issued),
     )
 
 
@@ -50,6 +53,7 @@ def _secrets(one: Resolved) -> tuple[str, str | None] | None:
     return one.tls.secret, one.tls.client_ca.name if one.tls.client_ca is not None else None
 
 
-def _secret(template: Body, volume: str) -> str | None:
+def secret(template: Body, volume: str) -> str | None:
+    """Return the name of the Secret that a pod template's volume shows; None if it has no such volume."""
     name = section(first(entries(template, "spec", "volumes"), name=volume), "secret").get("secretName")
     return name if isinstance(name, str) else None

@@ -10,6 +10,10 @@ DEAF_SECONDS = 2 * WATCH_SECONDS
 the API server is no reason: then it is asked for in vain, again and again."""
 WAITING_SECONDS = 300.0
 """A pass that has been due for so long, while none ended in as long, means that the queue does not move."""
+BEHIND_SECONDS = 300.0
+"""Lists that are older for so long than what was told before are those of an etcd that was restored, and no watch tells
+of anything until it has come as far again. Another process knows of no later versions, and begins with what there is.
+One API server that lags behind another has caught up by then."""
 STUCK_SECONDS = 900.0
 """A pass that has run for so long will not end: each of its requests has a time-out."""
 
@@ -27,6 +31,8 @@ class Signs:
     """Time since a pass ended."""
     longest_pass: float = 0.0
     """For how long the oldest of the running passes has run."""
+    behind: float = 0.0
+    """For how long lists have been older than what was told before."""
 
 
 def problems(signs: Signs) -> list[str]:
@@ -39,4 +45,6 @@ def problems(signs: Signs) -> list[str]:
         found.append(f"a pass has been due for {signs.overdue:.0f} s, and none has ended since")
     if signs.longest_pass > STUCK_SECONDS:
         found.append(f"a pass has run for {signs.longest_pass:.0f} s")
+    if signs.behind > BEHIND_SECONDS:
+        found.append(f"lists have been older than what was told before for {signs.behind:.0f} s: was etcd restored?")
     return found

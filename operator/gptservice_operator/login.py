@@ -11,7 +11,7 @@ import kopf
 from yarl import URL
 
 from .api import kinds
-from .scope import Scope
+from .scope import Collection, Scope
 
 GONE_SECONDS = 10.0
 """How long the news that a kind is gone is kept from kopf. It ends the process by it, unless it has heard of the CRD's
@@ -26,10 +26,12 @@ class Tracing:
     """What is told of the watches' own requests."""
 
     scope: Scope
-    listed: Callable[[kinds.Kind], None]
+    listed: Callable[[Collection], None]
     """Called when kopf has listed a kind, so that its watch begins."""
-    asked: Callable[[str], None]
-    """Called with the path of a watch that was asked for, also where nobody answers, but not where it is forbidden."""
+    asked: Callable[[Collection], None]
+    """Called for a watch that was asked for, also where nobody answers, but not where it is forbidden."""
+    refused: Callable[[Collection], None]
+    """Called for a watch that is forbidden, which kopf asks for again and again."""
     on_scan: Callable[[], Awaitable[None]]
     """Awaited before kopf looks which kinds there are: at the start, and when a CRD changes."""
 
@@ -71,11 +73,13 @@ def _trace_lists(tracing: Tracing) -> aiohttp.TraceConfig:
 
     async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
         query = params.url.query
-        kind = by_path.get(params.url.path)
-        if kind in kinds.OPTIONAL and params.response.status == HTTPStatus.NOT_FOUND:
+        one = by_path.get(params.url.path)
+        if one is None:
+            return
+        if one.kind in kinds.OPTIONAL and params.response.status == HTTPStatus.NOT_FOUND:
             await asyncio.sleep(GONE_SECONDS)
-        elif kind is not None and params.method == "GET" and not {"watch", "continue"} & query.keys():
-            tracing.listed(kind)
+        elif params.method == "GET" and not {"watch", "continue"} & query.keys():
+            tracing.listed(one)
 
     config = aiohttp.TraceConfig()
     config.on_request_start.append(on_request_start)
@@ -84,18 +88,21 @@ def _trace_lists(tracing: Tracing) -> aiohttp.TraceConfig:
 
 
 def _trace_watches(tracing: Tracing) -> aiohttp.TraceConfig:
-    paths = set(tracing.scope.paths())
+    by_path = tracing.scope.paths()
 
-    def told(url: URL) -> None:
-        if url.path in paths and "watch" in url.query:
-            tracing.asked(url.path)
+    def watched(url: URL) -> Collection | None:
+        return by_path.get(url.path) if "watch" in url.query else None
 
     async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
-        if params.response.status not in _REFUSED:
-            told(params.url)
+        one, status = watched(params.url), params.response.status
+        if one is not None and status not in _REFUSED:
+            tracing.asked(one)
+        elif one is not None and status == HTTPStatus.FORBIDDEN:
+            tracing.refused(one)
 
     async def on_request_exception(_session: Any, _context: Any, params: aiohttp.TraceRequestExceptionParams) -> None:
-        told(params.url)
+        if (one := watched(params.url)) is not None:
+            tracing.asked(one)
 
     config = aiohttp.TraceConfig()
     config.on_request_end.append(on_request_end)

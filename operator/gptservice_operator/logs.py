@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -17,6 +18,17 @@ _numbers = itertools.count(1)
 # A line for each event taken and each probe answered: they say nothing, and cost more than what they report.
 _CHATTY = ("kopf.objects", "kopf.activities.probe", "aiohttp.access")
 
+_RETRYING = "kopf._cogs.clients.watching"
+_ATTEMPT = re.compile(r"Request attempt #(\d+)\b.* will retry")
+SELDOM = 120
+"""Of the tries of a watch that fails, every 5 s in the end, so many are one line after the first: where a namespace may
+not be read, each of its watches fails for as long as that lasts."""
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    attempt = _ATTEMPT.match(record.getMessage())
+    return attempt is None or int(attempt[1]) % SELDOM == 1
+
 
 def configure(level: str, form: str) -> None:
     """Log from this level on, in one of FORMATS."""
@@ -26,6 +38,7 @@ def configure(level: str, form: str) -> None:
             handler.setFormatter(JsonFormatter())
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger(_RETRYING).addFilter(_is_told)
 
 
 @contextlib.contextmanager

@@ -30,6 +30,9 @@ READY_SECONDS = Histogram(
 LEADER = Gauge("gptservice_operator_leader", "1 while this replica is the one that writes.")
 STORE_OBJECTS = Gauge("gptservice_operator_store_objects", "Objects in the store.", ["kind"])
 STORE_FILLED = Gauge("gptservice_operator_store_filled_seconds", "Seconds from start until the store was filled.")
+REFUSED_NAMESPACES = Gauge(
+    "gptservice_operator_refused_namespaces", "Namespaces that are left out, as something in them may not be read."
+)
 LAST_PASS = Gauge("gptservice_operator_last_pass_timestamp_seconds", "When the last pass ended, in Unix time.")
 SCHEMA_MISSING = Gauge(
     "gptservice_operator_schema_missing_fields",

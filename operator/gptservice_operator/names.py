@@ -142,8 +142,16 @@ def certificate(service_name: str) -> str:
     return child(service_name)
 
 
-def certificate_secret(service_name: str) -> str:
-    """Return the name of the Secret into which the certificate is issued. It never changes: pods mount it."""
+def certificate_secret(service_name: str, uid: str) -> str:
+    """Return the name of the Secret into which the certificate is issued.
+
+    It holds part of the GPTService's UID: cert-manager writes over whatever Secret has the name.
+    """
+    return child(service_name, f"-tls-{uid[:8]}")
+
+
+def former_certificate_secret(service_name: str) -> str:
+    """Return the name that this Secret had in version 0.1, which pods made then still mount."""
     return child(service_name, "-tls")
 
 

@@ -3,10 +3,11 @@
 import datetime
 import logging
 import time
+from collections.abc import Callable
 
 from . import logs, metrics
 from .config import Config
-from .errors import OperatorError, Transient
+from .errors import OperatorError, Transient, Waiting
 from .extract import Key
 from .journal import Journal, PassRecord
 from .queue import Queue
@@ -16,10 +17,14 @@ from .store import Store
 logger = logging.getLogger(__name__)
 
 
-def build_queue(config: Config, reconciler: Reconciler, store: Store, journal: Journal) -> Queue:
-    """Return the queue that runs the reconciler's passes."""
+def build_queue(
+    config: Config, reconciler: Reconciler, store: Store, journal: Journal, may_look: Callable[[str], bool]
+) -> Queue:
+    """Return the queue that runs the reconciler's passes, but for those in namespaces that are not known in full."""
 
     async def run_pass(key: Key) -> float | None:
+        if not may_look(key[0]):
+            return None
         with logs.in_pass(*key) as number, metrics.PASS_SECONDS.time():
             again = await _noted(reconciler, key, journal, number)
         if store.service(key) is None:
@@ -47,7 +52,8 @@ async def _noted(reconciler: Reconciler, key: Key, journal: Journal, number: int
         outcome = "ok"
         return again
     except OperatorError as error:
-        outcome, told = type(error).__name__.lower(), str(error)
+        kind = Waiting if isinstance(error, Waiting) else type(error)
+        outcome, told = kind.__name__.lower(), str(error)
         raise
     except Exception as error:
         told = repr(error)

@@ -69,6 +69,16 @@ def is_ready(pod: Body) -> bool:
     return condition(pod, "Ready").get("status") == "True"
 
 
+def waits_for_gates(pod: Body) -> bool:
+    """Return whether the pod's containers are ready, and it takes no traffic for a gate that somebody has put there."""
+    return condition(pod, "Ready").get("reason") == "ReadinessGatesNotReady"
+
+
+def is_unseen(pod: Body) -> bool:
+    """Return whether no scheduler has looked at the pod: one that finds no node says so."""
+    return section(pod, "status").get("phase") == "Pending" and not condition(pod, "PodScheduled")
+
+
 def has_failed(pod: Body) -> bool:
     """Return whether the pod is over: the kubelet refused or evicted it, and it never starts again."""
     return section(pod, "status").get("phase") == "Failed"

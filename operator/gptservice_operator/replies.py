@@ -59,7 +59,7 @@ def error(verb: str, kind: kinds.Kind, status: int, reply: Body, retry_after: st
     by_status: dict[int, type[errors.OperatorError]] = {
         400: errors.Invalid,
         401: errors.Waiting,
-        403: errors.Waiting,
+        403: errors.Forbidden,
         404: errors.Absent,
         409: errors.Conflict,
         413: errors.Invalid,

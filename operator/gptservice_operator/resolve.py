@@ -107,7 +107,7 @@ def _resolve(
         pod=_pod_details(metadata["name"], spec, config),
         exposure=_exposure(spec.service or ServiceSpec(), DEFAULT_PORT if spec.tls is None else DEFAULT_TLS_PORT),
         api_keys=_api_keys(spec.auth, names.key_secret(metadata["name"], metadata["uid"])),
-        tls=_tls(metadata["name"], spec.tls),
+        tls=_tls(spec.tls, beside.certificate_secret),
         companions=beside,
         ca_bundle=config.runtime_ca_bundle,
         cache_size=config.runtime_cache_size,
@@ -190,11 +190,11 @@ def _api_keys(auth: Auth | None, generated: str) -> ApiKeys | None:
     return ApiKeys(generated, generated=True) if given is None else ApiKeys(given.name, generated=False)
 
 
-def _tls(name: str, wanted: Tls | None) -> ServingTls | None:
+def _tls(wanted: Tls | None, issued: str) -> ServingTls | None:
     """A certificate that is issued comes by a Secret of its own."""
     if wanted is None:
         return None
-    return ServingTls(wanted.secret_name or names.certificate_secret(name), wanted.client_ca_secret_ref)
+    return ServingTls(wanted.secret_name or issued, wanted.client_ca_secret_ref)
 
 
 def _model_name(spec: v1.GPTServiceSpec) -> str | None:

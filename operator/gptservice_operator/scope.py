@@ -7,6 +7,23 @@ from .api.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
+class Collection:
+    """What is listed and watched at once: the objects of a kind, in one namespace or wherever they are."""
+
+    kind: Kind
+    namespace: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Return the REST path."""
+        return self.kind.path(self.namespace)
+
+    def __str__(self) -> str:
+        """Return it as people name it."""
+        return self.kind.plural if self.namespace is None else f"{self.kind.plural} in namespace {self.namespace}"
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """Which kinds are watched, and where."""
 
@@ -20,10 +37,16 @@ class Scope:
         """Return the kinds that are watched."""
         return tuple(kind for kind in kinds.WATCHED if self.catalogue or kind is not kinds.GPT_MODEL)
 
-    def places(self, kind: Kind) -> tuple[str | None, ...]:
-        """Return the namespaces in which a kind is listed and watched; None stands for all at once."""
-        return self.namespaces if self.namespaces and kind.namespaced else (None,)
+    def of(self, kind: Kind) -> tuple[Collection, ...]:
+        """Return what is listed and watched of a kind."""
+        if not self.namespaces or not kind.namespaced:
+            return (Collection(kind),)
+        return tuple(Collection(kind, namespace) for namespace in self.namespaces)
 
-    def paths(self) -> dict[str, Kind]:
-        """Return the path of every list and watch, with its kind."""
-        return {kind.path(place): kind for kind in self.watched for place in self.places(kind)}
+    def collections(self) -> tuple[Collection, ...]:
+        """Return everything that is listed and watched."""
+        return tuple(one for kind in self.watched for one in self.of(kind))
+
+    def paths(self) -> dict[str, Collection]:
+        """Return the same by path."""
+        return {one.path: one for one in self.collections()}

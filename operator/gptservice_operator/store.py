@@ -67,6 +67,9 @@ class Store:
     An entry replaces another only if its resourceVersion is newer, and never one known to be deleted, so that
     watch events, lists and the replies of writes may arrive in any order. One of the same version counts if it differs:
     a watch that began before the CRD was changed shows objects without the fields that its old schema lacks.
+
+    A list also says of which version it is, up to which it knows everything. An older entry in a list that is newer
+    than the stored one contradicts that: etcd was restored, and what is stored never was, as far as anybody knows.
     """
 
     def __init__(self) -> None:
@@ -82,13 +85,18 @@ class Store:
         self._clock += 1
         return self._clock
 
-    def put(self, new: Entry) -> bool:
-        """Store an entry; return whether it was news."""
+    def put(self, new: Entry, as_of: int = -1) -> bool:
+        """Store an entry; return whether it was news.
+
+        Args:
+            new: the entry.
+            as_of: the resourceVersion of the list that shows it.
+        """
         self._touched[new.key] = self._clock
         old = self._entries.get(new.key)
-        if old is not None and (old.resource_version > new.resource_version or old == new):
+        if old is not None and (old.resource_version > max(new.resource_version, as_of) or old == new):
             return False
-        if self._deleted.get(new.key, -1) >= new.resource_version:
+        if self._deleted.get(new.key, -1) >= max(new.resource_version, as_of + 1):
             return False
         if old is not None:
             self._forget(old)
@@ -119,18 +127,31 @@ class Store:
         if entry is not None and entry.uid == uid:
             self._forget(entry)
 
-    def sweep(self, kind: kinds.Kind, listed: Iterable[EntryKey], since: int) -> list[Entry]:
-        """Drop the entries of a kind that a complete list lacks and that nothing touched since it began."""
+    def sweep(
+        self, kind: kinds.Kind, listed: Iterable[EntryKey], since: int, namespace: str | None = None
+    ) -> list[Entry]:
+        """Drop the entries of a kind that a complete list lacks and that nothing touched since it began.
+
+        Args:
+            kind: what was listed.
+            listed: what there is.
+            since: when the list began, by :meth:`mark`.
+            namespace: where it was listed; None for everywhere.
+        """
         present = set(listed)
+
+        def is_concerned(key: EntryKey) -> bool:
+            return key[0] == kind.name and namespace in (None, key[1])
+
         stale = [
             entry
             for key, entry in self._entries.items()
-            if key[0] == kind.name and key not in present and self._touched.get(key, 0) < since
+            if is_concerned(key) and key not in present and self._touched.get(key, 0) < since
         ]
         for entry in stale:
             self._forget(entry)
         for memory in (self._deleted, self._touched):
-            for key in [key for key in memory if key[0] == kind.name and key not in self._entries]:
+            for key in [key for key in memory if is_concerned(key) and key not in self._entries]:
                 if self._touched.get(key, 0) < since:
                     del memory[key]
         return stale
@@ -141,10 +162,17 @@ class Store:
             _drop(self._owned, entry.owner, entry.key)
             _drop(self._unplaced, entry.owner, entry.key)
 
-    def services(self) -> list[Key]:
-        """Return the keys of all services."""
+    def services(self, namespace: str | None = None) -> list[Key]:
+        """Return the keys of all services, or of those in one namespace."""
         kind = kinds.GPT_SERVICE.name
-        return [entry.owner for key, entry in self._entries.items() if key[0] == kind and entry.owner is not None]
+        found = [entry.owner for key, entry in self._entries.items() if key[0] == kind and entry.owner is not None]
+        return [key for key in found if namespace in (None, key[0])]
+
+    def newest(self, kind: kinds.Kind, namespace: str | None = None) -> int:
+        """Return the newest resourceVersion that was told of a kind, in one namespace or in all; -1 if none was."""
+        told = [*((key, one.resource_version) for key, one in self._entries.items()), *self._deleted.items()]
+        versions = (version for key, version in told if key[0] == kind.name and namespace in (None, key[1]))
+        return max(versions, default=-1)
 
     def count(self, kind: kinds.Kind) -> int:
         """Return how many objects of a kind are stored."""

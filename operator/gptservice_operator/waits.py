@@ -22,6 +22,8 @@ NEVER_STARTS = frozenset(
         conditions.INVALID_IMAGE,
         conditions.SECRET_NOT_FOUND,
         conditions.VOLUME_NOT_READY,
+        conditions.VOLUME_IN_USE,
+        conditions.NO_SCHEDULER,
         conditions.API_KEYS_UNUSABLE,
         conditions.CERTIFICATE_UNUSABLE,
     }

@@ -28,6 +28,8 @@ class Pages:
     """Why the process has to be started again."""
     not_ready: Callable[[], str]
     """Why it is not ready; empty if it is."""
+    refused: Callable[[], dict[str, list[str]]]
+    """Which namespaces are left out, and why."""
     measure: Callable[[], None]
     """Called to set the metrics that are read at the moment."""
     overview: Callable[[], Page]
@@ -47,7 +49,7 @@ def probes(pages: Pages) -> web.Application:
 
     async def readyz(_: web.Request) -> web.Response:
         why = pages.not_ready()
-        return web.json_response({"waiting_for": why}, status=503 if why else 200)
+        return web.json_response({"waiting_for": why, "refused": pages.refused()}, status=503 if why else 200)
 
     application = web.Application()
     application.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])

@@ -146,6 +146,22 @@ def test_a_ten_digit_group_stays_a_whole_number(render: Render) -> None:
     assert environment(render({"fsGroup": 1000770000}))["GPTSERVICE_FS_GROUP"] == "1000770000"
 
 
+@pytest.mark.parametrize(
+    ("given", "told"), [(8589934592, "8589934592"), ("8589934592", "8589934592"), ("64Gi", "64Gi")]
+)
+def test_a_quantity_in_bytes_stays_a_whole_number(render: Render, given: Any, told: str) -> None:
+    runtime = {"resources": {"cpu": 4, "memory": given}, "cacheSize": given}
+    manifests = render({"runtime": runtime, "resources": {"limits": {"memory": given}}})
+    loaded = config.load(environment(manifests))
+    assert (loaded.runtime_cpu, loaded.runtime_memory, loaded.runtime_cache_size) == ("4", told, told)
+    (container,) = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert str(container["resources"]["limits"]["memory"]) == told
+
+
+def test_a_period_of_weeks_is_a_number(render: Render) -> None:
+    assert config.load(environment(render({"resyncSeconds": 1209600}))).resync_seconds == 1209600
+
+
 def test_crds_are_the_generated_ones_and_outlive_the_release(render: Render) -> None:
     rendered = {m["metadata"]["name"]: m for m in render() if m["kind"] == "CustomResourceDefinition"}
     files = [yaml.safe_load(path.read_text()) for path in (ROOT / "crds").glob("*.yaml")]
@@ -271,6 +287,7 @@ def test_the_chart_has_the_projects_version(folder: Path) -> None:
             id="a Secret as an object",
         ),
         pytest.param({"runtime": {"resources": {"memory": "8 GB"}}}, "/runtime/resources/memory", id="quantity"),
+        pytest.param({"runtime": {"cacheSize": -1}}, "/runtime/cacheSize", id="less than nothing"),
         pytest.param({"fsGroup": -1}, "/fsGroup", id="negative group"),
         pytest.param({"fsGroup": "65532"}, "/fsGroup", id="a group as text"),
         pytest.param(

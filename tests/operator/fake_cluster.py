@@ -9,13 +9,13 @@ from gptservice_operator import errors, extract, names
 from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
-from gptservice_operator.cluster import Cluster
+from gptservice_operator.cluster import Cluster, Page
 from gptservice_operator.extract import EntryKey
 from gptservice_operator.store import Store
 from tests.operator import builders
 from tests.operator.builders import Body
 
-Pages = AsyncIterator[list[Body]]
+Pages = AsyncIterator[Page]
 Names = list[str]
 # The class below has a method called `list`, so that it cannot say it itself.
 
@@ -101,9 +101,9 @@ class FakeCluster:
             for key, body in self.objects.items()
             if key[0] == kind.name and namespace in (None, key[1]) and (label_selector is None or _has_our_label(body))
         ]
-        middle = len(listed) // 2
+        middle, as_of = len(listed) // 2, self.version
         for page in (listed[:middle], listed[middle:]):
-            yield page
+            yield Page(page, as_of)
 
     async def apply(self, manifest: Mapping[str, Any], *, manager: str, uid: str | None = None) -> Body:
         kind, name = child_key(manifest)

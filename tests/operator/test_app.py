@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
@@ -12,11 +12,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from gptservice_operator import app as app_module
-from gptservice_operator import errors, metrics, names, passes, render
+from gptservice_operator import errors, health, metrics, names, passes, render
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.app import App, build_app
+from gptservice_operator.cluster import Page
+from gptservice_operator.listing import AGAIN_SECONDS
 from gptservice_operator.queue import Queue
+from gptservice_operator.scope import Collection
 from gptservice_operator.watches import build_settings
 from tests.operator import builders, virtual_time
 from tests.operator.builders import NAMESPACE, Body
@@ -141,11 +144,14 @@ class Lists(FakeCluster):
     def __init__(self) -> None:
         super().__init__()
         self.listed: list[tuple[float, str]] = []
+        self.closed: set[str] = set()
 
     async def list(
         self, kind: Kind, label_selector: str | None = None, namespace: str | None = None
-    ) -> AsyncIterator[list[Body]]:
+    ) -> AsyncIterator[Page]:
         self.listed.append((round(virtual_time.now(), 3), kind.name))
+        if namespace in self.closed:
+            raise errors.Forbidden(f"list {kind.name}: forbidden in {namespace}")
         async for page in super().list(kind, label_selector, namespace):
             yield page
 
@@ -211,7 +217,7 @@ class TestRunning:
             runner = asyncio.create_task(app.run(0.0))
             for kind in kinds.WATCHED:
                 if kind not in kinds.OPTIONAL:
-                    app.on_listed(kind)
+                    app.on_listed(Collection(kind))
             await asyncio.sleep(5)
             assert app.filled
             runner.cancel()
@@ -231,9 +237,9 @@ class TestRunning:
                 tried.append(queue)
 
             monkeypatch.setattr(Queue, "try_again", try_again)
-            app.on_listed(kinds.DEPLOYMENT)
+            app.on_listed(Collection(kinds.DEPLOYMENT))
             assert tried == []
-            app.on_listed(kinds.GPT_SERVICE)
+            app.on_listed(Collection(kinds.GPT_SERVICE))
             assert tried == [app.queue]
 
         virtual_time.run(main())
@@ -248,7 +254,7 @@ class TestRunning:
             assert "PodMonitor" not in cluster.written()
             cluster.served = {kinds.POD_MONITOR}
             await asyncio.sleep(5)
-            app.on_listed(kinds.POD_MONITOR)
+            app.on_listed(Collection(kinds.POD_MONITOR))
             await asyncio.sleep(5)
             assert cluster.written() == ["PodMonitor"]
             runner.cancel()
@@ -340,6 +346,111 @@ class TestRunning:
             await asyncio.gather(runner, return_exceptions=True)
 
         virtual_time.run(main())
+
+
+class TestARefusedNamespace:
+    """In some namespaces alone; team-b's Role is gone."""
+
+    @staticmethod
+    def run(cluster: Lists, script: Callable[[App], Awaitable[None]]) -> None:
+        cluster.add(builders.service(namespace="team-b"))
+
+        async def main() -> None:
+            app = build_app(builders.config(namespaces=(NAMESPACE, "team-b")), cluster.as_cluster())
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            runner = asyncio.create_task(app.run(0.0))
+            await asyncio.sleep(5)
+            await script(app)
+            runner.cancel()
+            await asyncio.gather(runner, return_exceptions=True)
+
+        virtual_time.run(main())
+
+    @staticmethod
+    def looked_at(cluster: Lists) -> set[str]:
+        """Return the namespaces of the Deployments that were applied since this was last asked."""
+        bodies = [write.body for write in cluster.writes if write.kind == "Deployment"]
+        cluster.writes.clear()
+        return {body["metadata"]["namespace"] for body in bodies}
+
+    def test_the_others_services_are_looked_at_and_its_own_once_it_is_back(self, cluster: Lists) -> None:
+        cluster.closed.add("team-b")
+
+        async def script(app: App) -> None:
+            assert self.looked_at(cluster) == {NAMESPACE}
+            assert app.not_ready() == ""
+            assert set(app.debug.overview()["refused"]) == {"team-b"}
+            assert REGISTRY.get_sample_value("gptservice_operator_refused_namespaces") == 1
+            cluster.closed.clear()
+            await asyncio.sleep(AGAIN_SECONDS + 1)
+            assert self.looked_at(cluster) == {"team-b"}
+            assert app.debug.overview()["refused"] == {}
+            assert REGISTRY.get_sample_value("gptservice_operator_refused_namespaces") == 0
+
+        self.run(cluster, script)
+
+    def test_no_pass_runs_in_it_whoever_asks(self, cluster: Lists) -> None:
+        cluster.closed.add("team-b")
+
+        async def script(app: App) -> None:
+            event = {"type": "ADDED", "object": cluster.add(builders.service(namespace="team-b"))}
+            app.on_event(kinds.GPT_SERVICE, event)
+            await asyncio.sleep(5)
+            assert "team-b" not in self.looked_at(cluster)
+            assert app.queue.length() == 0
+
+        self.run(cluster, script)
+
+    def test_that_its_watches_are_refused_starts_nothing_again(self, cluster: Lists) -> None:
+        """It would be refused in the next process as well. Once it is back, its watches have their time to begin."""
+
+        async def script(app: App) -> None:
+            late = 2 * health.DEAF_SECONDS
+            (here, there) = (Collection(kinds.POD, name) for name in (NAMESPACE, "team-b"))
+            app.asked |= {there: app.asked[there] - late}
+            assert len(app.problems()) == 1, "a watch that is not even refused"
+            app.listing.refuse_watch(there)
+            assert app.problems() == []
+            app.on_asked(there)
+            app.asked |= {Collection(kinds.SERVICE, "team-b"): -late}
+            await asyncio.sleep(1)
+            assert app.access.refused() == {}
+            assert app.problems() == []
+            app.asked |= {here: app.asked[here] - late}
+            assert len(app.problems()) == 1
+
+        self.run(cluster, script)
+
+    def test_that_it_is_asked_for_in_vain_ends_nobody_s_back_off(
+        self, cluster: Lists, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.closed.add("team-b")
+
+        async def script(app: App) -> None:
+            tried: list[Queue] = []
+
+            def try_again(queue: Queue) -> None:
+                tried.append(queue)
+
+            monkeypatch.setattr(Queue, "try_again", try_again)
+            app.on_listed(Collection(kinds.GPT_SERVICE, "team-b"))
+            assert tried == []
+            app.on_listed(Collection(kinds.GPT_SERVICE, NAMESPACE))
+            assert tried == [app.queue]
+
+        self.run(cluster, script)
+
+    def test_where_all_are_refused_it_is_not_ready(self, cluster: Lists) -> None:
+        async def script(app: App) -> None:
+            assert app.not_ready() == ""
+            cluster.closed |= {NAMESPACE, "team-b"}
+            for kind in kinds.WATCHED:
+                app.listing.request(kind)
+            await asyncio.sleep(1)
+            assert "may be read" in app.not_ready()
+
+        self.run(cluster, script)
 
 
 class TestCounting:

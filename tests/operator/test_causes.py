@@ -19,6 +19,10 @@ NO_GPU = (
 )
 NO_CPU = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory. no new claims to deallocate"
 NO_CLAIM = '0/1 nodes are available: persistentvolumeclaim "models" not found. not found'
+HELD = (
+    "0/2 nodes are available: 2 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod "
+    "access mode. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."
+)
 QUOTA = (
     'pods "chat-6d4c-" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: 4, limited: 4'
 )
@@ -59,6 +63,21 @@ def lost_readiness(when: str, engine: Body) -> Body:
     return lost
 
 
+def gated(when: str, engine: Body) -> Body:
+    """Return a pod whose containers are ready and which the AWS Load Balancer Controller keeps from traffic."""
+    message = 'corresponding condition of pod readiness gate "target-health.elbv2.k8s.aws/chat" does not exist.'
+    held = pod(
+        phase="Running",
+        init=[FETCHED],
+        containers=[engine],
+        conditions=[condition("PodScheduled", "True"), condition("ContainersReady", "True")],
+    )
+    held["status"]["conditions"][-1] |= {
+        "reason": "ReadinessGatesNotReady", "message": message, "lastTransitionTime": when
+    }  # fmt: skip
+    return held
+
+
 def failed(reason: str, message: str, name: str = "chat-6d4c-x1", **metadata: Any) -> Body:
     """Return a pod that is over."""
     return {**pod(name, **metadata), "status": {"phase": "Failed", "reason": reason, "message": message}}
@@ -83,6 +102,9 @@ CAUSES = [
         id="no GPU of another make is free",
     ),
     pytest.param(unscheduled(NO_CPU), conditions.UNSCHEDULABLE, "Insufficient cpu", id="no CPU is free"),
+    pytest.param(
+        unscheduled(HELD), conditions.VOLUME_IN_USE, "ReadWriteOncePod", id="another pod has the claim for itself"
+    ),
     pytest.param(unscheduled(NO_CLAIM), conditions.VOLUME_NOT_READY, '"models" not found', id="no such claim"),
     pytest.param(
         pod(containers=[waiting("ErrImagePull", "failed to resolve reference: not found")]),
@@ -250,6 +272,24 @@ CAUSES = [
         conditions.MODEL_LOADING,
         "loading the model",
         id="loading again: it was the container before that was ready",
+    ),
+    pytest.param(
+        gated("2026-01-05T10:00:20Z", container(**RUNNING, ready=True)),
+        conditions.READINESS_GATES_NOT_READY,
+        'readiness gate "target-health.elbv2.k8s.aws/chat"',
+        id="somebody's gate keeps it from traffic",
+    ),
+    pytest.param(
+        gated("2026-01-05T10:05:00Z", container(**RUNNING, ready=True)),
+        conditions.READINESS_GATES_NOT_READY,
+        "is given no traffic",
+        id="likewise, after it was ready",
+    ),
+    pytest.param(
+        gated("2026-01-05T10:05:00Z", container(**RUNNING, ready=True, last={"exitCode": 1, "reason": "Error"})),
+        conditions.READINESS_GATES_NOT_READY,
+        "is given no traffic",
+        id="likewise, after a crash",
     ),
     pytest.param(pod(), conditions.PODS_STARTING, "chat-6d4c-x1", id="nothing known yet"),
     pytest.param(pod(conditions=[]), conditions.PODS_STARTING, "is being started", id="not even scheduled"),

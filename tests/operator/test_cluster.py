@@ -133,7 +133,7 @@ def item(name: str, **metadata: Any) -> Body:
 
 
 async def pages(cluster: Cluster, kind: kinds.Kind, selector: str | None = None) -> list[list[Body]]:
-    return [page async for page in cluster.list(kind, selector)]
+    return [page.items async for page in cluster.list(kind, selector)]
 
 
 class TestServes:
@@ -377,7 +377,7 @@ class TestList:
 ANSWERS = [
     pytest.param(400, errors.Invalid, id="400 bad request"),
     pytest.param(401, errors.Waiting, id="401 not logged in"),
-    pytest.param(403, errors.Waiting, id="403 forbidden"),
+    pytest.param(403, errors.Forbidden, id="403 forbidden"),
     pytest.param(404, errors.Absent, id="404 not found"),
     pytest.param(408, errors.Transient, id="408 time-out"),
     pytest.param(409, errors.Conflict, id="409 another UID"),

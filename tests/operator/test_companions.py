@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gptservice_operator import companions, parse, render
+from gptservice_operator import companions, exposed, names, parse, render
 from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
 from gptservice_operator.render.resolved import Companions, Issuer, Refusal
@@ -180,6 +180,86 @@ async def settled(**more: Any) -> World:
 def test_these_services_have_a_child_of_every_kind() -> None:
     """But for the autoscaler, which goes with the Deployment."""
     assert {kind for kind, _ in EVERY_CHILD} == {kind.name for kind in kinds.CHILDREN} - {kinds.HPA.name}
+
+
+FORMER, OWN = "chat-tls", names.certificate_secret("chat", OWNER)
+
+
+def live_certificate(secret: str, *, controller: str = OWNER) -> companions.Seen:
+    return companions.Seen({("Certificate", "chat"): Observed("u", controller, {"spec": {"secretName": secret}})})
+
+
+class TestSecretOfTheCertificate:
+    """cert-manager writes over whatever has its name, and pods go on with the one that they mount."""
+
+    @pytest.mark.parametrize(
+        ("seen", "name"),
+        [
+            pytest.param(builders.EVERYTHING_SERVED, OWN, id="a new service: nobody else uses that name"),
+            pytest.param(live_certificate(FORMER), FORMER, id="of version 0.1"),
+            pytest.param(live_certificate(OWN), OWN, id="it is there"),
+            pytest.param(live_certificate("other"), OWN, id="somebody has changed it"),
+            pytest.param(live_certificate(FORMER, controller="theirs"), OWN, id="somebody else's"),
+            pytest.param(companions.Seen(mounted_certificate=FORMER), FORMER, id="pods of version 0.1 alone"),
+            pytest.param(companions.Seen(mounted_certificate="users-own"), OWN, id="pods with a user's"),
+        ],
+    )
+    def test_it_is_the_services_own_or_the_one_that_its_pods_have(self, seen: companions.Seen, name: str) -> None:
+        assert beside(seen, tls=ISSUER).certificate_secret == name
+
+
+def named(world: World) -> set[str | None]:
+    """Return the Secrets that the Certificate fills and that the pods mount."""
+    certificate, deployment = world.cluster.get_body("Certificate", "chat"), world.body("Deployment")
+    assert certificate is not None
+    return {certificate["spec"]["secretName"], exposed.secret(deployment["spec"]["template"], "tls")}
+
+
+class TestAServiceOfVersion01:
+    """Its Certificate and its pods name a Secret that a user's could have the name of."""
+
+    @staticmethod
+    async def world(monkeypatch: pytest.MonkeyPatch, **more: Any) -> World:
+        with monkeypatch.context() as before:
+            before.setattr(names, "certificate_secret", lambda name, _: names.former_certificate_secret(name))
+            world = await settled(**more)
+        assert named(world) == {FORMER}
+        return world
+
+    async def test_an_upgrade_of_the_operator_writes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        world = await self.world(monkeypatch)
+        assert await world.run_pass() == []
+
+    async def test_another_revision_goes_on_with_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        world = await self.world(monkeypatch)
+        world.edit_spec(maxTokens=7)
+        assert "Certificate" not in await world.run_pass()
+        assert named(world) == {FORMER}
+
+    async def test_a_certificate_that_was_deleted_comes_back_for_its_pods(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        world = await self.world(monkeypatch)
+        world.cluster.remove("Certificate", "chat")
+        world.forget("Certificate", "chat")
+        assert await world.run_pass() == ["Certificate"]
+        assert named(world) == {FORMER}
+
+    async def test_and_so_it_does_when_nothing_is_kept_of_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        world = await self.world(monkeypatch)
+        (revision,) = [name for kind, _, name in world.cluster.objects if kind == "ControllerRevision"]
+        for child in (("Certificate", "chat"), ("ControllerRevision", revision)):
+            world.cluster.remove(*child)
+            world.forget(*child)
+        await world.run_pass()
+        assert named(world) == {FORMER}
+
+    async def test_a_users_secret_of_that_name_is_not_written_over(self) -> None:
+        """The pods used it before; that is no reason to have a certificate issued into it."""
+        world = await settled(tls={"secretName": FORMER})
+        world.edit_spec(tls=ISSUER)
+        await world.run_pass()
+        assert named(world) == {OWN}
 
 
 class TestPasses:

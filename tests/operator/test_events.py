@@ -1,7 +1,7 @@
 """Pods that cannot begin, most of them for a volume: which are looked at, how often, and what their Events mean."""
 
 import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -120,6 +120,10 @@ def test_which_secret_events_call_missing(listed: list[Body], name: str | None) 
 
 
 MULTI_ATTACH = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) chat-6d4c-old'
+ONE_POD = (
+    "Unable to attach or mount volumes for pod; skipping pod: volume uses the ReadWriteOncePod access mode and is "
+    "already in use by another pod"
+)
 UNMOUNTED = "Unable to attach or mount volumes: unmounted volumes=[cache]: timed out waiting for the condition"
 
 
@@ -127,11 +131,18 @@ UNMOUNTED = "Unable to attach or mount volumes: unmounted volumes=[cache]: timed
     ("listed", "reason", "words"),
     [
         pytest.param(
-            [event("FailedAttachVolume", MULTI_ATTACH)], conditions.VOLUME_NOT_READY, MULTI_ATTACH, id="not attached"
+            [event("FailedAttachVolume", "no such disk")],
+            conditions.VOLUME_NOT_READY, "no such disk", id="not attached",
+        ),
+        pytest.param(
+            [event("FailedAttachVolume", MULTI_ATTACH)], conditions.VOLUME_IN_USE, MULTI_ATTACH, id="the old pod has it"
+        ),
+        pytest.param(
+            [event(message=ONE_POD)], conditions.VOLUME_IN_USE, ONE_POD, id="the old pod has it for itself",
         ),
         pytest.param(
             [event("FailedAttachVolume", MULTI_ATTACH), event(message=UNMOUNTED, at="10:02:00")],
-            conditions.VOLUME_NOT_READY, MULTI_ATTACH, id="the words that say why",
+            conditions.VOLUME_IN_USE, MULTI_ATTACH, id="the words that say why",
         ),
         pytest.param([event(message=UNMOUNTED)], conditions.VOLUME_NOT_READY, UNMOUNTED, id="nothing says why"),
         pytest.param(
@@ -273,3 +284,42 @@ def test_one_secret_can_be_left_out() -> None:
     ours, theirs = (Complaint(conditions.SECRET_NOT_FOUND, f"no {name}", name) for name in ("ours", "theirs"))
     found = Found({"a": ours, "b": theirs}, frozenset({"ours"}), 7)
     assert found.without("ours") == Found({"b": theirs}, frozenset({"ours"}), 7)
+
+
+class TestUnseenPods:
+    """No scheduler of the name that they ask for runs: nothing else tells, not even an Event."""
+
+    ASKING: ClassVar[Body] = {**DEPLOYMENT, "spec": {"template": {"spec": {"schedulerName": "bin-packer"}}}}
+
+    @staticmethod
+    def pod() -> Body:
+        body = pod("chat-6d4c-x1", created="2026-01-05T10:00:00Z")
+        body["status"] = {"phase": "Pending", "qosClass": "Burstable"}
+        return body
+
+    async def look(self, world: World, seconds: float) -> Found:
+        return await world.mounts.look(world.cluster.as_cluster(), KEY, world.pods, self.ASKING, after(seconds))
+
+    async def test_after_a_while_it_is_said_which_scheduler_is_missing(self) -> None:
+        world = World(self.pod())
+        found = await self.look(world, 30)
+        assert (found.complaints, found.again) == ({}, 30)
+        (said,) = (await self.look(world, 60)).complaints.values()
+        assert said.reason is conditions.NO_SCHEDULER
+        assert "'bin-packer'" in said.message
+        assert world.cluster.looks == [], "nobody has made an Event"
+        assert list(world.mounts.known(KEY).values()) == [said]
+
+    async def test_once_it_has_a_node_its_events_count(self) -> None:
+        world = World(self.pod())
+        await self.look(world, 60)
+        world.pods = [creating()]
+        found = await self.look(world, 61)
+        assert [said.reason for said in found.complaints.values()] == [conditions.SECRET_NOT_FOUND]
+
+    async def test_one_that_no_node_takes_was_seen(self) -> None:
+        world = World(pod(conditions=[condition("PodScheduled", "False", reason="Unschedulable")]))
+        assert await self.look(world, 1000) == Found()
+
+    def test_without_a_name_it_is_the_cluster_s_own(self) -> None:
+        assert "'default-scheduler'" in events.unseen(DEPLOYMENT).message

@@ -99,6 +99,14 @@ def of_others(name: str) -> Body:
 GAVE_UP = ended("ModelLoadFailed")["status"]["containerStatuses"]
 
 
+def gated() -> Body:
+    """Return a pod that has crashed twice and is ready now but for somebody's gate."""
+    crashed = {**container(last={"exitCode": 1}, running={}), "ready": True}
+    held = pod(phase="Running", containers=[crashed])
+    held["status"]["conditions"][-1]["reason"] = "ReadinessGatesNotReady"
+    return held
+
+
 def on_bad_gpu() -> Body:
     return {**builders.on_device(), **{name: GAVE_UP[0][name] for name in ("state", "restartCount")}}
 
@@ -132,6 +140,7 @@ class TestEvidence:
         "pods",
         [
             pytest.param([pod(ready=True, containers=[container(last={"exitCode": 1}, running={})])], id="recovered"),
+            pytest.param([gated()], id="recovered, and kept from traffic by somebody's gate"),
             pytest.param([pod(containers=[container(running={})])], id="loading"),
             pytest.param([pod(containers=[container(waiting={"reason": "ImagePullBackOff"})])], id="image"),
             pytest.param([pod(containers=[container(waiting={"reason": "CreateContainerConfigError"})])], id="secret"),

@@ -24,6 +24,7 @@ def test_a_watch_that_nobody_asks_for_any_more_is_told(path: str) -> None:
     [
         pytest.param({"overdue": 400.0, "since_progress": 400.0}, "due for 400 s", id="the queue stands still"),
         pytest.param({"longest_pass": 1000.0}, "run for 1000 s", id="a worker is stuck"),
+        pytest.param({"behind": 400.0}, "was etcd restored?", id="versions have gone back"),
     ],
 )
 def test_what_does_not_move_is_told(signs: dict[str, float], told: str) -> None:
@@ -39,6 +40,7 @@ def test_what_does_not_move_is_told(signs: dict[str, float], told: str) -> None:
         pytest.param(replace(LIVING, since_progress=9e9), id="nothing to do"),
         pytest.param(replace(LIVING, overdue=9e9, since_progress=1.0), id="a long queue that moves"),
         pytest.param(replace(LIVING, longest_pass=600.0), id="a pass that waits for a slow API server"),
+        pytest.param(replace(LIVING, behind=60.0), id="an API server that lags behind another"),
         pytest.param(health.Signs(now=9e9, asked={}), id="before anything has begun"),
     ],
 )

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from gptservice_operator import errors, extract, names
+from gptservice_operator.access import Access
 from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
-from gptservice_operator.listing import RETRY_SECONDS, WARN_AFTER_SECONDS, Listing
-from gptservice_operator.scope import Scope
+from gptservice_operator.cluster import Page
+from gptservice_operator.listing import AGAIN_SECONDS, RETRY_SECONDS, WARN_AFTER_SECONDS, Listing
+from gptservice_operator.scope import Collection, Scope
 from gptservice_operator.store import Store
 from tests.operator import builders, virtual_time
 from tests.operator.builders import Body
@@ -25,11 +27,15 @@ class Lists(FakeCluster):
     seconds: float = 0.0
     asked: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
     between_pages: Callable[[], None] = lambda: None
+    closed: set[str] = field(default_factory=set[str])
+    """Namespaces in which nothing may be listed."""
 
     async def list(
         self, kind: Kind, label_selector: str | None = None, namespace: str | None = None
-    ) -> AsyncIterator[list[Body]]:
+    ) -> AsyncIterator[Page]:
         self.asked.append((kind.name, label_selector))
+        if namespace in self.closed:
+            raise errors.Forbidden(f'list {kind.name}: forbidden: User "u" cannot list in the namespace "{namespace}"')
         async for page in super().list(kind, label_selector, namespace):
             await asyncio.sleep(self.seconds)
             yield page
@@ -44,9 +50,12 @@ class World:
     cluster: Lists = field(default_factory=Lists)
     store: Store = field(default_factory=Store)
     changes: list[extract.EntryKey] = field(default_factory=list[extract.EntryKey])
+    access: Access = field(default_factory=Access)
+    opened: list[str] = field(default_factory=list[str])
 
     def listing(self) -> Listing:
-        return Listing(self.store, self.cluster.as_cluster(), lambda _, entry: self.changes.append(entry.key))
+        cluster = self.cluster.as_cluster()
+        return Listing(self.store, cluster, lambda _, entry: self.changes.append(entry.key), self.access)
 
     def read(self, script: Callable[[Listing], Awaitable[Any]]) -> None:
         """Run the listing in virtual time beside a script."""
@@ -74,6 +83,11 @@ def key(name: str) -> extract.EntryKey:
 
 async def soon() -> None:
     await asyncio.sleep(1)
+
+
+def request_all(listing: Listing) -> None:
+    for kind in kinds.WATCHED:
+        listing.request(kind)
 
 
 class TestReading:
@@ -363,28 +377,234 @@ class TestFilled:
 
 
 def test_in_some_namespaces_alone_nothing_else_is_listed() -> None:
-    world = World()
+    world = World(access=Access(Scope(("team-a", "team-c"), catalogue=False)))
     for namespace in ("team-a", "team-b", "team-c"):
         world.cluster.add(builders.service(namespace=namespace))
     world.cluster.add(builders.gpt_model("gpt-4"))
-    listing = world.listing()
-    listing.scope = Scope(("team-a", "team-c"), catalogue=False)
 
-    async def main() -> None:
-        runner = asyncio.create_task(listing.run())
-        for kind in kinds.WATCHED:
-            listing.request(kind)
+    async def script(listing: Listing) -> None:
+        request_all(listing)
         await listing.filled()
-        runner.cancel()
-        await asyncio.gather(runner, return_exceptions=True)
 
-    virtual_time.run(main())
+    world.read(script)
     assert sorted(namespace for namespace, _ in world.store.services()) == ["team-a", "team-c"]
     assert world.cluster.count(kinds.GPT_MODEL) == 0
 
 
 def test_a_catalogue_lies_in_no_namespace() -> None:
     paths = Scope(("team-a", "team-b")).paths()
-    assert paths["/apis/ai.example.com/v1/gptmodels"] is kinds.GPT_MODEL
-    pods = [path for path, kind in paths.items() if kind is kinds.POD]
+    assert paths["/apis/ai.example.com/v1/gptmodels"] == Collection(kinds.GPT_MODEL)
+    pods = [path for path, one in paths.items() if one.kind is kinds.POD]
     assert pods == ["/api/v1/namespaces/team-a/pods", "/api/v1/namespaces/team-b/pods"]
+
+
+class TestARefusedNamespace:
+    """Somebody took the Role away, or the namespace with it: the others go on."""
+
+    @staticmethod
+    def world(*closed: str, namespaces: tuple[str, ...] = ("team-a", "team-b")) -> World:
+        opened: list[str] = []
+        world = World(Lists(closed=set(closed)), access=Access(Scope(namespaces), opened.append))
+        world.opened = opened
+        for namespace in namespaces:
+            world.cluster.add(builders.service(namespace=namespace))
+        return world
+
+    def test_the_others_are_filled_and_it_is_left_out(self, caplog: pytest.LogCaptureFixture) -> None:
+        world = self.world("team-b")
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            await listing.filled()
+            await soon()
+
+        world.read(script)
+        assert (world.access.may_look("team-a"), world.access.may_look("team-b")) == (True, False)
+        assert world.store.services() == [("team-a", "chat")]
+        assert 'User "u" cannot list' in world.access.refused()["team-b"][0]
+        said = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+        assert len(said) == 1, "once, and not for each of its lists"
+        assert said[0].startswith("namespace team-b is left out")
+        assert "helm upgrade" in said[0]
+
+    def test_one_list_that_is_refused_is_enough(self) -> None:
+        """Without its pods, everything in a namespace would look as if nothing served."""
+        world = self.world("team-b")
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            await listing.filled()
+            await soon()
+            world.cluster.closed.clear()
+            for kind in kinds.WATCHED:
+                if kind is not kinds.POD:
+                    listing.request_one(Collection(kind, "team-b"))
+            await soon()
+            assert not world.access.may_look("team-b")
+            listing.request_one(Collection(kinds.POD, "team-b"))
+            await soon()
+            assert world.access.may_look("team-b")
+
+        world.read(script)
+        assert world.opened == ["team-a", "team-b"]
+
+    def test_it_is_tried_again_by_itself_and_comes_back(self) -> None:
+        world = self.world("team-b")
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            await listing.filled()
+            world.cluster.closed.clear()
+            await asyncio.sleep(AGAIN_SECONDS + 1)
+
+        world.read(script)
+        assert world.access.refused() == {}
+        assert sorted(world.store.services()) == [("team-a", "chat"), ("team-b", "chat")]
+
+    def test_one_that_is_refused_later_is_forgotten_and_comes_back(self) -> None:
+        world = self.world()
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            await listing.filled()
+            world.cluster.closed.add("team-b")
+            request_all(listing)
+            await soon()
+            assert not world.access.may_look("team-b")
+            assert world.store.services() == [("team-a", "chat")]
+            world.cluster.closed.clear()
+            await asyncio.sleep(AGAIN_SECONDS + 1)
+
+        world.read(script)
+        assert world.opened == ["team-a", "team-b", "team-b"]
+        assert sorted(world.store.services()) == [("team-a", "chat"), ("team-b", "chat")]
+
+    @pytest.mark.parametrize("namespaces", [("team-a",), ("team-a", "team-b")], ids=["the only one", "all of them"])
+    def test_where_nothing_may_be_read_it_is_never_filled(
+        self, namespaces: tuple[str, ...], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        world = self.world(*namespaces, namespaces=namespaces)
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            filled = asyncio.create_task(listing.filled())
+            await asyncio.sleep(10 * AGAIN_SECONDS)
+            assert not filled.done()
+            filled.cancel()
+
+        world.read(script)
+        assert "cannot list" in world.access.missing()
+
+    def test_an_operator_of_all_namespaces_waits_for_its_rights(self) -> None:
+        world = World(Lists())
+        world.cluster.failures["list", "Pod"] = errors.Forbidden("list Pod: forbidden")
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            filled = asyncio.create_task(listing.filled())
+            await asyncio.sleep(10 * AGAIN_SECONDS)
+            assert not filled.done()
+            filled.cancel()
+
+        world.read(script)
+        assert world.access.missing() == "the first list of pods"
+        assert world.access.refused() == {}
+
+    def test_no_answer_is_no_refusal(self) -> None:
+        world = self.world()
+        world.cluster.failures["list", "Pod"] = errors.Transient("no answer")
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            filled = asyncio.create_task(listing.filled())
+            await asyncio.sleep(10 * AGAIN_SECONDS)
+            assert not filled.done()
+            filled.cancel()
+
+        world.read(script)
+        assert world.access.refused() == {}
+
+    def test_one_that_may_be_listed_but_not_watched_is_left_out_until_it_is_watched(self) -> None:
+        """What its watch would tell is not known. It is not listed again and again meanwhile."""
+        world = self.world()
+        pods = Collection(kinds.POD, "team-b")
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            await listing.filled()
+            await soon()
+            listing.refuse_watch(pods)
+            before = world.cluster.count(kinds.POD)
+            await asyncio.sleep(10 * AGAIN_SECONDS)
+            assert world.cluster.count(kinds.POD) == before
+            listing.request_one(pods)
+            await soon()
+            assert not world.access.may_look("team-b")
+            assert world.access.note_watched(pods)
+            listing.request_one(pods)
+            await soon()
+            assert world.access.may_look("team-b")
+            assert not world.access.note_watched(pods)
+
+        world.read(script)
+
+    def test_an_operator_of_all_namespaces_goes_on_without_a_watch(self) -> None:
+        """Its probe tells."""
+        world = World()
+
+        async def script(listing: Listing) -> None:
+            request_all(listing)
+            await listing.filled()
+            listing.refuse_watch(Collection(kinds.POD))
+
+        world.read(script)
+        assert world.access.refused() == {}
+
+
+class TestVersions:
+    """A list is as new as whatever was told before it began, unless etcd was restored."""
+
+    def test_one_that_is_newer_than_what_was_told_has_the_last_word(self) -> None:
+        """etcd was restored with a revision that no client has seen."""
+        world = World()
+        world.cluster.version = 1_000_000
+        world.cluster.objects[key("a")] = {
+            **child("a"),
+            "metadata": {**child("a")["metadata"], "resourceVersion": "60"},
+        }
+        told = child("a")
+        told["metadata"]["resourceVersion"] = "100"
+        world.store.put(builders.entry({**told, "data": {"of": "a time that never was"}}))
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await soon()
+            assert listing.behind() == 0
+
+        world.read(script)
+        assert world.changes == [key("a")]
+        stored = world.store.get(key("a"))
+        assert stored is not None
+        assert stored.resource_version == 60
+
+    def test_one_that_is_older_changes_nothing_and_is_listed_again_until_it_is_not(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        world = World()
+        world.cluster.add(child("a"))
+        known = child("a")
+        known["metadata"]["resourceVersion"] = "5000"
+        world.store.put(builders.entry(known))
+
+        async def script(listing: Listing) -> None:
+            listing.request(kinds.CONFIG_MAP)
+            await asyncio.sleep(4.5 * AGAIN_SECONDS)
+            assert world.cluster.count(kinds.CONFIG_MAP) == 5
+            assert listing.behind() == pytest.approx(4.5 * AGAIN_SECONDS, abs=1)
+            world.cluster.version = 5000
+            await asyncio.sleep(AGAIN_SECONDS)
+            assert listing.behind() == 0
+
+        world.read(script)
+        said = [record.getMessage() for record in caplog.records if "5000 was told before" in record.getMessage()]
+        assert len(said) == 1

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestServer
 from gptservice_operator import login
 from gptservice_operator.api import kinds
 from gptservice_operator.login import Tracing, login_traced
-from gptservice_operator.scope import Scope
+from gptservice_operator.scope import Collection, Scope
 from tests.operator.conftest import TOKEN, Kubeconfig
 
 LOGIN: dict[str, Any] = {"logger": logging.getLogger("test"), "settings": kopf.OperatorSettings()}
@@ -41,10 +41,17 @@ class Session:
     """What kopf gets by logging in, and the kinds that were told."""
 
     def __init__(self) -> None:
-        self.told: list[kinds.Kind] = []
-        self.asked: list[str] = []
+        self.told: list[Collection] = []
+        self.asked: list[Collection] = []
+        self.refused: list[Collection] = []
         self.scans = 0
-        tracing = Tracing(scope=Scope(), listed=self.told.append, asked=self.asked.append, on_scan=self.scan)
+        tracing = Tracing(
+            scope=Scope(),
+            listed=self.told.append,
+            asked=self.asked.append,
+            refused=self.refused.append,
+            on_scan=self.scan,
+        )
         info = login_traced(tracing, **LOGIN)
         assert info is not None
         self.info = info
@@ -77,7 +84,7 @@ async def test_it_is_logged_in(session: Session) -> None:
 @pytest.mark.parametrize("kind", kinds.WATCHED, ids=lambda kind: kind.name)
 async def test_a_list_of_a_kind_is_told(session: Session, kind: kinds.Kind) -> None:
     await session.ask("GET", f"{kind.path()}?limit=500&labelSelector=a%3Db")
-    assert session.told == [kind]
+    assert session.told == [Collection(kind)]
 
 
 @pytest.mark.parametrize(
@@ -105,13 +112,15 @@ async def test_a_watch_that_was_asked_for_is_told_unless_it_may_not_be(
     """An outage of the API server is no reason to start the process again; a missing right is one to look."""
     await session.ask("GET", f"/api/v1/pods?watch=true&answer={status}")
     await session.ask("GET", f"/api/v1/pods?limit=500&answer={status}")
-    assert session.asked == (["/api/v1/pods"] if told else [])
+    assert session.asked == ([Collection(kinds.POD)] if told else [])
+    assert session.refused == ([Collection(kinds.POD)] if status == 403 else [])
 
 
 async def test_a_watch_that_nobody_answers_is_told(session: Session) -> None:
     with pytest.raises(aiohttp.ClientError):
         await session.ask("GET", "/api/v1/pods?watch=true&answer=hang-up")
-    assert session.asked == ["/api/v1/pods"]
+    assert session.asked == [Collection(kinds.POD)]
+    assert session.refused == []
 
 
 @pytest.mark.parametrize(
@@ -155,5 +164,7 @@ async def test_without_credentials_there_is_no_session(monkeypatch: pytest.Monke
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    nothing = Tracing(scope=Scope(), listed=lambda _: None, asked=lambda _: None, on_scan=no_scan)
+    nothing = Tracing(
+        scope=Scope(), listed=lambda _: None, asked=lambda _: None, refused=lambda _: None, on_scan=no_scan
+    )
     assert login_traced(nothing, **LOGIN) is None

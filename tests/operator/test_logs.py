@@ -4,6 +4,8 @@ import json
 import logging
 import sys
 
+import pytest
+
 from gptservice_operator import logs
 
 
@@ -35,3 +37,13 @@ def test_outside_of_a_pass_there_is_none() -> None:
 
 def test_a_traceback_is_part_of_its_line() -> None:
     assert "ValueError: broken" in str(line("x", error=True)["error"])
+
+
+def test_a_watch_that_fails_for_long_is_told_of_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    logs.configure("INFO", logs.TEXT)
+    kopf = logging.getLogger("kopf._cogs.clients.watching")
+    for attempt in range(1, 2 * logs.SELDOM + 2):
+        kopf.error(f"Request attempt #{attempt} failed; will retry: GET /api/v1/pods -> APIForbiddenError()")
+    kopf.error("Request attempt #7/9 failed; escalating: GET /api/v1/pods -> APIForbiddenError()")
+    said = [record.getMessage().partition(";")[0] for record in caplog.records]
+    assert said == [f"Request attempt #{number} failed" for number in (1, 121, 241, "7/9")]

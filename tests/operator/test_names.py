@@ -35,6 +35,10 @@ def key_secret(name: str) -> str:
     return names.key_secret(name, UID)
 
 
+def certificate_secret(name: str) -> str:
+    return names.certificate_secret(name, UID)
+
+
 def shared_cache_claim(service_name: str) -> str:
     return names.cache_claim(service_name, "nfs", ["ReadWriteMany"])
 
@@ -52,7 +56,8 @@ CHILD_NAMES = [
     names.disruption_budget,
     names.network_policy,
     names.certificate,
-    names.certificate_secret,
+    certificate_secret,
+    names.former_certificate_secret,
     names.pod_monitor,
     shared_cache_claim,
     key_secret,
@@ -119,6 +124,7 @@ def test_names_never_change(name: str, deployment: str, config_map: str) -> None
 
 
 def test_the_secret_of_the_key_is_the_object_s_and_not_its_successor_s() -> None:
+    assert certificate_secret("chat") == "chat-tls-0f1e2d3c"
     assert key_secret("chat") == "chat-key-0f1e2d3c"
     assert key_secret("llama-3.1-8b").endswith("-key-0f1e2d3c")
     assert names.key_secret("chat", "1" + UID[1:]) != key_secret("chat")

@@ -86,7 +86,7 @@ class TestScheduling:
         found = scheduling(None, with_scheduling(**{field: SCHEDULING[field]}))
         assert found[field] == SCHEDULING[field]
 
-    @pytest.mark.parametrize("field", SCHEDULING.keys() - {"tolerations"})
+    @pytest.mark.parametrize("field", sorted(SCHEDULING.keys() - {"tolerations"}))
     def test_a_service_s_own_field_takes_the_place_of_the_same_field_alone(self, field: str) -> None:
         own: Body = {"nodeSelector": {"zone": "b"}, "topologySpreadConstraints": [], "affinity": {}}
         own = {field: own.get(field, "mine")}

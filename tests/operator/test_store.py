@@ -1,5 +1,6 @@
 """The store: entries arrive in any order from watches, lists and replies, and the newest word counts."""
 
+import dataclasses
 import pickle
 from typing import Any
 
@@ -210,6 +211,70 @@ class TestSweep:
         store.put(child(6))
         assert store.sweep(kinds.CONFIG_MAP, [], second) == []
         assert store.sweep(kinds.CONFIG_MAP, [], first) == []
+
+
+class TestAfterARestore:
+    """etcd was restored from a backup: what was told since never was, and versions may be older than those known.
+
+    With `--bump-revision`, as etcd and Kubernetes ask for, a list is of a newer version than anything that was told.
+    """
+
+    def test_what_a_newer_list_shows_replaces_what_is_newer_than_the_object(self) -> None:
+        store = store_with(service(), child(100, data="of a time that never was"))
+        assert not store.put(child(60, data="restored"))
+        assert store.put(child(60, data="restored"), as_of=1_000_000_060)
+        assert data_of(store) == "restored"
+
+    def test_an_object_made_again_since_the_backup_has_its_former_uid(self) -> None:
+        former = service(version=60)
+        store = store_with(dataclasses.replace(service(version=100), uid="another"))
+        assert store.put(former, as_of=1_000_000_060)
+        assert store.get(former.key) == former
+
+    def test_an_object_deleted_since_the_backup_is_there(self) -> None:
+        store = store_with(service(), child(60))
+        store.remove(child(100))
+        assert store.put(child(60, data="restored"), as_of=1_000_000_060)
+        assert data_of(store) == "restored"
+
+    def test_what_happens_next_is_news(self) -> None:
+        store = store_with(service(), child(100))
+        store.put(child(60), as_of=1_000_000_060)
+        assert store.put(child(1_000_000_061, data="new"))
+        assert data_of(store) == "new"
+
+    @pytest.mark.parametrize("as_of", [-1, 60, 99], ids=["no list", "a list of that time", "one that lags behind"])
+    def test_an_older_list_changes_nothing(self, as_of: int) -> None:
+        """Of an API server that lags behind, or a page that was read before the watch told."""
+        store = store_with(service(), child(100, data="newer"), child(100, name="gone"))
+        store.remove(child(100, name="gone"))
+        assert not store.put(child(60, data="older"), as_of)
+        assert not store.put(child(60, name="gone"), as_of)
+        assert (data_of(store), data_of(store, "gone")) == ("newer", None)
+
+    def test_the_newest_version_is_told_by_kind_and_namespace(self) -> None:
+        store = store_with(service(), child(7), pod("p", version=90))
+        store.remove(child(9, name="gone"))
+        assert store.newest(kinds.CONFIG_MAP) == 9
+        assert store.newest(kinds.CONFIG_MAP, builders.NAMESPACE) == 9
+        assert store.newest(kinds.CONFIG_MAP, "team-b") == store.newest(kinds.HPA) == -1
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6), st.data())
+def test_lists_of_one_history_never_hide_what_is_newer(history: list[bool], data: st.DataObject) -> None:
+    """Words and lists of the same history in any order: the newest word counts, as if there were no lists."""
+    words = list(enumerate(history, start=1))
+    lists = data.draw(st.lists(st.integers(min_value=1, max_value=len(words)), max_size=4))
+    store, told = store_with(service()), 0
+    for version in data.draw(st.permutations([*(number for number, _ in words), *(-as_of for as_of in lists)])):
+        as_of = abs(version)
+        shown = child(as_of, data=f"v{as_of}")
+        if version > 0:
+            store.put(shown) if history[as_of - 1] else store.remove(shown)
+        elif history[as_of - 1]:
+            store.put(shown, as_of)
+        told = max(told, as_of if version > 0 or history[as_of - 1] else 0)
+    assert data_of(store) == (f"v{told}" if history[told - 1] else None)
 
 
 class TestOwners:

@@ -7,6 +7,7 @@ import pytest
 
 from gptservice_operator import fate, names, waits
 from gptservice_operator.api import conditions
+from gptservice_operator.api.conditions import Reason
 from gptservice_operator.cause import Complaint
 from gptservice_operator.fate import Fate
 from gptservice_operator.marks import Marks
@@ -114,6 +115,14 @@ class TestNeverStarts:
         complaints = {creating["metadata"]["uid"]: told}
         failed = judged(creating, marks=switched(WAIT), complaints=complaints).marks.failed
         assert str(failed).startswith("SecretNotFound: ")
+
+    @pytest.mark.parametrize("reason", [conditions.VOLUME_IN_USE, conditions.NO_SCHEDULER], ids=lambda one: one.name)
+    def test_what_else_keeps_it_from_starting(self, reason: Reason) -> None:
+        waits = placed(900, containers=held_up("ContainerCreating"))
+        complaints = {waits["metadata"]["uid"]: Complaint(reason, "so it is")}
+        failed = judged(waits, marks=switched(WAIT), complaints=complaints).marks.failed
+        assert str(failed).startswith(f"{reason.name}: ")
+        assert judged(served(), waits, complaints=complaints) == Fate(), "the old pods serve"
 
     def test_of_a_pod_that_says_nothing_the_start_up_budget_is_waited_for(self) -> None:
         """It may be fetching a large image."""

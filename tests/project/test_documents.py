@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kubernetes.client import models
 
 from e2e import documents
 from e2e.documents import Block
-from gptservice_operator import revisions
+from gptservice_operator import names, revisions
 from gptservice_operator.api import schema
+from gptservice_runtime import contract
 
 ROOT = documents.ROOT
 BLOCKS = documents.blocks()
@@ -183,3 +185,14 @@ def test_the_site_is_built_without_a_warning_and_asks_no_other_host(tmp_path: Pa
     assert {block.page for block in BLOCKS} <= pages
     loads = re.compile(r"<(?:script|img|iframe)[^>]*\bsrc=\"https?:|<link[^>]*rel=\"stylesheet\"[^>]*https?:")
     assert [str(path) for path in tmp_path.rglob("*.html") if loads.search(path.read_text())] == []
+
+
+def test_the_policy_of_a_mesh_is_for_the_pods_of_every_service() -> None:
+    (block,) = [block for block in BLOCKS if block.name == "docs/operations.md: Around the pods, yaml 1"]
+    policy = yaml.safe_load(block.text)
+    models.V1NetworkPolicy.model_validate(policy)
+    selected = policy["spec"]["podSelector"]["matchLabels"]
+    for name in ("chat", "llama-3.1-8b"):
+        assert selected.items() <= names.labels(name).items()
+    ports = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+    assert ports == [15008, contract.PROBE_PORT]

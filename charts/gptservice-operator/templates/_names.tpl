@@ -33,6 +33,11 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{- /* A quantity as text. Go prints a whole number of a values file that has seven digits as 8.589934592e+09; JSON does not. */}}
+{{- define "gptservice-operator.quantity" -}}
+{{ toJson . | trimAll "\"" | quote }}
+{{- end -}}
+
 {{- define "gptservice-operator.image" -}}
 {{- with .Values.image -}}
 {{ if .digest }}{{ printf "%s@%s" .repository .digest }}{{ else }}{{ printf "%s:%s" .repository .tag }}{{ end }}

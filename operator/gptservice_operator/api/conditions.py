@@ -97,6 +97,19 @@ ROLLED_BACK = Reason(
 VOLUME_NOT_READY = Reason(
     "VolumeNotReady", "Create or mend the claim or volume that is named; the pod goes on by itself"
 )
+VOLUME_IN_USE = Reason(
+    "VolumeInUse",
+    "The pod that holds the volume has to go first: set spec.rollout to {maxSurge: 0, maxUnavailable: 1}, or name a "
+    "volume of access mode ReadWriteMany or ReadOnlyMany",
+)
+NO_SCHEDULER = Reason(
+    "NoScheduler", "Start the scheduler of that name, or correct spec.scheduling.schedulerName; the pod goes on then"
+)
+READINESS_GATES_NOT_READY = Reason(
+    "ReadinessGatesNotReady",
+    "Look at the log of what sets the gate that is named (target-health.elbv2.k8s.aws: the AWS Load Balancer "
+    "Controller); the pod takes traffic once it is True",
+)
 IMAGE_PULL_FAILED = Reason("ImagePullFailed", "Check the image's name and the pull secrets", True)
 INVALID_IMAGE = Reason(
     "InvalidImage", "Use a runtime image derived from ours, with a vLLM that is built for the device of the pods", True

@@ -79,6 +79,12 @@ ENTRIES: Mapping[str, tuple[str, str]] = {
         "`kubectl get controllerrevisions -l gptservice-name=NAME -o yaml`: the annotation `ai.example.com/failed`",
     ),
     "VolumeNotReady": ("A claim that the pod mounts is not there, not bound, or cannot be mounted.", PODS),
+    "VolumeInUse": ("Another pod holds a volume that one node, or one pod, can have at a time.", PODS),
+    "NoScheduler": ("No scheduler has looked at the pod for a minute: none of the name that it asks for runs.", PODS),
+    "ReadinessGatesNotReady": (
+        "The pod's containers are ready, and a gate that somebody has put into its `readinessGates` is not True.",
+        "`kubectl get pod POD -o yaml`: `status.conditions`",
+    ),
     "ImagePullFailed": ("The image is not there, or may not be pulled.", PODS),
     "InvalidImage": (
         "The image lacks the runtime, or a vLLM for the pod's device, or a volume is not what the runtime demands.",

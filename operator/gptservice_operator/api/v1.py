@@ -14,7 +14,7 @@ from .cache import Cache
 from .engine import Engine, Gpu, ModelEngine, Resources
 from .exposure import DisruptionBudget, Monitoring, NetworkPolicy, ServiceSpec, Tracing
 from .quantity import quantity
-from .rollout import Rollout
+from .rollout import Rollout, is_zero, zero_in_cel
 from .scheduling import Scheduling
 from .status import GPTServiceStatus
 from .uri import IN_A_STORE, STORES, ModelName, ModelUri, is_in_a_store
@@ -27,10 +27,20 @@ Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$", max_length=71)]
 MAX_NAME = 63
 ContextLength = Annotated[int, Field(ge=1, le=16777216)]
 
-_ONE_POD = (
-    "has(self.cache) && has(self.cache.size) && "
-    "(!has(self.cache.accessModes) || !self.cache.accessModes.exists(m, m == 'ReadWriteMany'))"
-)
+
+def _one_pod(spec: str) -> str:
+    return (
+        f"has({spec}.cache) && has({spec}.cache.size) && "
+        f"(!has({spec}.cache.accessModes) || !{spec}.cache.accessModes.exists(m, m == 'ReadWriteMany'))"
+    )
+
+
+def _none_unavailable(spec: str) -> str:
+    bound = f"{spec}.rollout.maxUnavailable"
+    return f"has({spec}.rollout) && has({bound}) && {zero_in_cel(bound)}"
+
+
+_ONE_POD = _one_pod("self")
 
 
 def _one_pod_at_a_time(spec: Any) -> bool:
@@ -81,6 +91,13 @@ _SPEC_RULES = (
         f"!({_ONE_POD}) || !has(self.rollout) || !has(self.rollout.maxSurge)",
         "rollout.maxSurge needs a cache that two pods can use at a time: set cache.accessModes to [ReadWriteMany]",
         lambda spec: not _one_pod_at_a_time(spec) or spec.rollout is None or spec.rollout.max_surge is None,
+    ),
+    Rule(
+        f"!({_ONE_POD} && {_none_unavailable('self')})",
+        "rollout.maxUnavailable 0 starts the new pod beside the old one, which needs a cache that two pods can use at "
+        "a time: set it to 1, or cache.accessModes to [ReadWriteMany]",
+        lambda spec: not _one_pod_at_a_time(spec) or spec.rollout is None or not is_zero(spec.rollout.max_unavailable),
+        spares=f"{_one_pod('old')} && {_none_unavailable('old')}",
     ),
     # Of a name of the catalogue, which has no '/', nothing is known here.
     Rule(

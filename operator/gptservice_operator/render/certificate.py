@@ -17,7 +17,7 @@ def render_certificate(resolved: Resolved) -> dict[str, Any] | None:
         "kind": "Certificate",
         "metadata": resolved.metadata(names.certificate(resolved.name)),
         "spec": {
-            "secretName": names.certificate_secret(resolved.name),
+            "secretName": resolved.companions.certificate_secret,
             "issuerRef": {"name": issuer.name, "kind": issuer.kind, "group": issuer.group},
             "dnsNames": dns_names(resolved),
             # A key that leaked is of no use after the next renewal. Pods read it anew without a restart.

@@ -130,6 +130,8 @@ class Companions:
     cache_claim: CacheClaim | None
     issuer: Issuer | None
     """Who issues a certificate; None also where the cluster has no cert-manager."""
+    certificate_secret: str
+    """The Secret into which one is issued."""
     has_pod_monitor: bool
     warnings: tuple[str, ...] = ()
 

@@ -13,13 +13,17 @@ def render_service(resolved: Resolved) -> dict[str, Any]:
     metadata = resolved.metadata(names.k8s_service(resolved.name))
     if resolved.exposure.annotations:
         metadata["annotations"] = resolved.exposure.annotations
-    port = {
+    port: dict[str, Any] = {
         "name": resolved.scheme,
         "port": resolved.exposure.port,
         "protocol": "TCP",
-        "appProtocol": resolved.scheme,
         "targetPort": contract.ENGINE_PORT,
     }
+    if resolved.exposure.type != "LoadBalancer":
+        # Azure's load balancer takes it for how to probe the pods: GET / without a key, which no pod answers with 200;
+        # none would get any traffic. Without it, it looks whether they take connections. Meshes and ingress controllers
+        # go by the port's name as well.
+        port["appProtocol"] = resolved.scheme
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -37,6 +37,7 @@ def test_a_reason_says_what_to_do_unless_nothing_need_be_done(reason: Reason) ->
         ("InvalidEngineArgument", True), ("ChecksumMismatch", True), ("OutOfMemory", True), ("GPUOutOfMemory", True),
         ("Unschedulable", False), ("InsufficientGPU", False), ("QuotaExceeded", False), ("SecretNotFound", False),
         ("VolumeNotReady", False), ("ServiceAccountNotFound", False), ("Preempted", False), ("NodeLost", False),
+        ("VolumeInUse", False), ("NoScheduler", False), ("ReadinessGatesNotReady", False),
         ("PodEvicted", True), ("PodRejected", True),
     ],
 )  # fmt: skip

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gptservice_operator import names
 from gptservice_operator.render import pods_service, service
 from gptservice_operator.render.certificate import dns_names, render_certificate
 from tests.operator import builders
@@ -38,7 +39,8 @@ def test_the_secret_is_the_same_whatever_the_issuer() -> None:
     one, other = certificate(), certificate(kind="ClusterIssuer", group="awspca.cert-manager.io")
     assert one is not None
     assert other is not None
-    assert one["spec"]["secretName"] == other["spec"]["secretName"] == "chat-tls"
+    assert one["spec"]["secretName"] == other["spec"]["secretName"]
+    assert one["spec"]["secretName"] == names.certificate_secret("chat", builders.uid_of("GPTService", "chat"))
 
 
 @pytest.mark.parametrize(

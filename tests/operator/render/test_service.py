@@ -25,3 +25,13 @@ def test_what_the_server_allocates_is_left_to_it() -> None:
 
 def test_only_the_api_is_reachable_not_the_probes() -> None:
     assert [port["targetPort"] for port in render_service(builders.resolved())["spec"]["ports"]] == [8000]
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol"), [("ClusterIP", "http"), ("NodePort", "http"), ("LoadBalancer", None)], ids=str
+)
+def test_a_load_balancer_is_not_told_how_to_probe(kind: str, protocol: str | None) -> None:
+    """Azure's would ask for / without a key, and take every pod for dead."""
+    (port,) = render_service(builders.resolved({"model": "pvc://m/x", "service": {"type": kind}}))["spec"]["ports"]
+    assert port.get("appProtocol") == protocol
+    assert port["name"] == "http"

@@ -60,7 +60,7 @@ def test_the_users_certificate() -> None:
 
 def test_an_issued_one_comes_by_the_secret_that_the_certificate_names() -> None:
     (mounted,) = secrets({"issuerRef": {"name": "internal"}}).values()
-    assert mounted["secretName"] == names.certificate_secret("chat")
+    assert mounted["secretName"] == names.certificate_secret("chat", builders.uid_of("GPTService", "chat"))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ A mock library was not enough: applies of objects that do not exist, and label s
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from tests.operator.builders import Body
 from tests.operator.fake_cluster import FakeCluster
 
 BY_PATH = {kind.path(): kind for kind in kinds.WATCHED}
+IN_A_NAMESPACE = re.compile(r"/namespaces/([^/]+)(?=/[^/]+$)")
+"""What the path of a collection has more than that of the same kind everywhere."""
 # kopf watches these two to learn of new kinds and namespaces.
 SCANNED = (
     Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False),
@@ -78,6 +81,8 @@ class FakeApi(FakeCluster):
     """Whether lists are."""
     forbidden: set[str] = field(default_factory=set[str])
     """Paths of collections that may not be watched."""
+    closed: set[str] = field(default_factory=set[str])
+    """Namespaces in which nothing is granted."""
     expired: set[str] = field(default_factory=set[str])
     """Tokens with which nothing can be watched any more."""
     silent: bool = False
@@ -196,27 +201,36 @@ class FakeApi(FakeCluster):
         return _json({"kind": "APIResourceList", "groupVersion": version, "resources": found})
 
     async def _object(self, request: web.Request) -> web.StreamResponse:
-        if "watch" in request.query and request.path in self.forbidden:
-            return _json({"kind": "Status", "code": 403, "message": f"{request.path} is forbidden"}, 403)
-        unknown = request.path in BY_PATH and not self.has(BY_PATH[request.path])
+        if (why := self._forbidden(request)) is not None:
+            return _json({"kind": "Status", "code": 403, "message": f"forbidden: {why}"}, 403)
+        path = IN_A_NAMESPACE.sub("", request.path)
+        unknown = path in BY_PATH and not self.has(BY_PATH[path])
         if unknown or request.path.startswith("/openapi/"):
             return _json({"kind": "Status", "code": 404, "message": "the server could not find the resource"}, 404)
-        if request.method == "GET" and (request.path in BY_PATH or request.path in SCANNED_BY_PATH):
+        if request.method == "GET" and (path in BY_PATH or path in SCANNED_BY_PATH):
             return await (self._watch(request) if "watch" in request.query else self._list(request))
-        made_of = {kind.path(builders.NAMESPACE): kind for kind in (kinds.SECRET, kinds.EVENT)}
-        if request.method == "POST" and request.path in made_of:
-            made = await self.create(await request.json(), made_of[request.path])
+        made_of = {kind.path(): kind for kind in (kinds.SECRET, kinds.EVENT)}
+        if request.method == "POST" and path in made_of:
+            made = await self.create(await request.json(), made_of[path])
             taken = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "already exists"}
             return _json({}, 201) if made else _json(taken, 409)
-        if request.method == "GET" and request.path == kinds.EVENT.path(builders.NAMESPACE):
+        if request.method == "GET" and path == kinds.EVENT.path():
             uid = request.query["fieldSelector"].removeprefix("involvedObject.uid=")
-            return _json({"kind": "EventList", "items": await self.events(builders.NAMESPACE, uid)})
+            return _json({"kind": "EventList", "items": await self.events(_namespace(request) or "", uid)})
         try:
             return _json(await self._one(request))
         except errors.Absent as error:
             return _json({"kind": "Status", "code": 404, "message": str(error)}, 404)
         except errors.Conflict as error:
             return _json({"kind": "Status", "code": 409, "message": str(error)}, 409)
+
+    def _forbidden(self, request: web.Request) -> str | None:
+        if "watch" in request.query and request.path in self.forbidden:
+            return request.path
+        namespace, user = _namespace(request), "system:serviceaccount:system:gptservice-operator"
+        if namespace not in self.closed:
+            return None
+        return f'User "{user}" cannot {request.method} {request.path} in the namespace "{namespace}"'
 
     async def _one(self, request: web.Request) -> Body:
         *_, namespace, plural, name = request.path.removesuffix("/status").split("/")
@@ -242,9 +256,12 @@ class FakeApi(FakeCluster):
     async def _list(self, request: web.Request) -> web.Response:
         if self.lists_hang:
             await self._cut()
-        kind, selector = BY_PATH.get(request.path), request.query.get("labelSelector")
+        kind, selector = BY_PATH.get(IN_A_NAMESPACE.sub("", request.path)), request.query.get("labelSelector")
+        namespace = _namespace(request)
         found = [
-            body for key, body in self.objects.items() if kind and key[0] == kind.name and _matches(body, selector)
+            body
+            for key, body in self.objects.items()
+            if kind and key[0] == kind.name and namespace in (None, key[1]) and _matches(body, selector)
         ]
         start = int(request.query.get("continue", "0"))
         metadata = {"resourceVersion": str(self.version)}
@@ -255,8 +272,9 @@ class FakeApi(FakeCluster):
         return _json({**header, "metadata": metadata, "items": page})
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
-        kind = BY_PATH.get(request.path) or SCANNED_BY_PATH.get(request.path)
-        selector = request.query.get("labelSelector")
+        path = IN_A_NAMESPACE.sub("", request.path)
+        kind = BY_PATH.get(path) or SCANNED_BY_PATH.get(path)
+        selector, namespace = request.query.get("labelSelector"), _namespace(request)
         seen, cuts = int(request.query["resourceVersion"]), self._cuts
         response = web.StreamResponse()
         await response.prepare(request)
@@ -266,11 +284,18 @@ class FakeApi(FakeCluster):
         while self._cuts == cuts:
             for event in [event for event in self.history if event.version > seen and kind and event.kind == kind.name]:
                 seen = event.version
+                if namespace not in (None, event.body["metadata"].get("namespace")):
+                    continue
                 # An object that no longer has the label has left, as far as this watch is concerned.
                 await _send(response, event.type if _matches(event.body, selector) else "DELETED", event.body)
             async with self._changed:
                 await self._changed.wait()
         return response
+
+
+def _namespace(request: web.Request) -> str | None:
+    found = re.search("/namespaces/([^/]+)/", request.path)
+    return found[1] if found else None
 
 
 async def _send(response: web.StreamResponse, change: str, body: Body) -> None:

@@ -12,6 +12,7 @@ from aiohttp.test_utils import unused_port
 from gptservice_operator import errors, health, names, render, revisions
 from gptservice_operator.actions import child_key
 from gptservice_operator.api import kinds
+from gptservice_operator.scope import Collection
 from tests.operator import builders
 from tests.operator.builders import NAMESPACE, Body
 from tests.operator.wiring.conftest import Run, eventually
@@ -199,7 +200,7 @@ async def test_it_is_not_ready_before_its_store_is_filled(api: FakeApi, run: Run
 async def test_a_watch_that_is_not_asked_for_any_more_makes_it_unhealthy(run: Run) -> None:
     port = unused_port()
     async with run(health_port=port) as operator:
-        operator.app.asked[kinds.POD.path()] -= 2 * health.DEAF_SECONDS
+        operator.app.asked[Collection(kinds.POD)] -= 2 * health.DEAF_SECONDS
         code, said = await asked(port, "/healthz")
     assert code == 500
     assert "watch of /api/v1/pods" in said
@@ -209,7 +210,7 @@ async def test_the_watches_tell_that_they_live(api: FakeApi, run: Run) -> None:
     started = time.monotonic()
     async with run() as operator:
         await eventually(lambda: min(operator.app.asked.values()) > started)
-    assert set(operator.app.asked) == {kind.path() for kind in kinds.WATCHED}
+    assert set(operator.app.asked) == {Collection(kind) for kind in kinds.WATCHED}
 
 
 async def test_the_debug_page_tells_of_one_service_why_it_is_as_it_is(api: FakeApi, run: Run) -> None:

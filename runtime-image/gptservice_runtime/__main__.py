@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-import platform
 import re
 import signal
 import sys
@@ -121,9 +120,11 @@ def _add_test_flags(serving: argparse.ArgumentParser) -> None:
     """What tests outside a container need (runtime-image/README.md); the operator never sets these."""
     hidden: dict[str, Any] = {"help": argparse.SUPPRESS}
     limits = f"{contract.LIMITS_DIRECTORY}/{contract.LIMITS_FILE}"
+    run = f"{contract.SHARED_MEMORY_ROOT}/{engine.RUN_FOLDER}"
     serving.add_argument("--engine-port", type=_positive, default=contract.ENGINE_PORT, **hidden)
     serving.add_argument("--probe-port", type=_positive, default=contract.PROBE_PORT, **hidden)
     serving.add_argument("--cache-root", type=Path, default=contract.CACHE_ROOT, **hidden)
+    serving.add_argument("--run-directory", type=Path, default=run, **hidden)
     serving.add_argument("--limits-file", type=Path, default=limits, **hidden)
     serving.add_argument("--keys-directory", type=Path, default=contract.KEYS_DIRECTORY, **hidden)
     serving.add_argument("--tls-directory", type=Path, default=contract.TLS_DIRECTORY, **hidden)
@@ -161,8 +162,7 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
             cache_root=options.cache_root,
             limits_file=options.limits_file,
             keys_directory=options.keys_directory,
-            # By the pod's name: the replicas of a service may share the cache.
-            control_file=options.cache_root / "run" / platform.node() / "control",
+            run_directory=options.run_directory,
             package_parent=Path(gptservice_runtime.__file__).parent.parent,
         ),
         probe_port=options.probe_port,

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from gptservice_runtime.weights import at_rest
 _WEIGHTS_COMMANDS = frozenset({"encrypt", "decrypt", "verify", "rewrap"})
 """Of weights/command_line.py, which alone needs a library for cryptography."""
 _INSPECT_COMMAND = "inspect"
+_log = logging.getLogger(__name__)
 _LOG_FORMAT = f"{contract.COMMAND} %(levelname)s %(message)s"
 
 
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fetch(options)
     except _UsageError as error:
         return _refuse(error, argv)
+    except Exception as error:
+        return _tell_of_bug(error, argv)
 
 
 def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -248,14 +252,31 @@ def _fetch(options: argparse.Namespace) -> int:
 
 def _refuse(error: _UsageError, argv: list[str]) -> int:
     """The operator wrote these arguments, so a refusal means that the image does not belong to it."""
-    fetching = argv[:1] == [contract.FETCH_COMMAND]
     failure: contract.FailureMessage = {
         "reason": contract.REASON_INVALID_IMAGE,
         "message": f"{error}: image and operator are of different versions; use the operator's own image",
-        "phase": contract.PHASE_FETCHING if fetching else contract.PHASE_CHECKING,
+        "phase": _first_phase(argv),
     }
     termination.write_failure(_termination_log(argv), failure, os.environ)
     return contract.EXIT_USAGE
+
+
+def _tell_of_bug(error: Exception, argv: list[str]) -> int:
+    """A container that ends without a word leaves its service without a reason."""
+    trace = termination.without_queries("".join(traceback.format_exception(error)))
+    _log.error("%s", termination.mask(trace, termination.secret_values(os.environ)))
+    what = f"{type(error).__name__}: {error}: {contract.COMMAND} does not expect that; the container's log says where"
+    failure: contract.FailureMessage = {
+        "reason": contract.REASON_CRASH_LOOP,
+        "message": termination.without_queries(what),
+        "phase": _first_phase(argv),
+    }
+    termination.write_failure(_termination_log(argv), failure, os.environ)
+    return contract.EXIT_FAILURE
+
+
+def _first_phase(argv: list[str]) -> contract.Phase:
+    return contract.PHASE_FETCHING if argv[:1] == [contract.FETCH_COMMAND] else contract.PHASE_CHECKING
 
 
 def _termination_log(argv: list[str]) -> Path:

@@ -239,8 +239,8 @@ class Downloader:
             return space.full(self._place.cache_root, f"writing stopped ({error.strerror}) at {self.progress}")
         return models.ModelError(
             contract.REASON_MODEL_DOWNLOAD_FAILED,
-            f"cannot write {error.filename or self._place.cache_root}: {error.strerror}: the cache volume must be "
-            "writable for the pod's fsGroup",
+            f"cannot read or write {error.filename or self._place.cache_root}: {error.strerror}: the cache volume must "
+            "be writable for the pod's fsGroup",
         )
 
 

@@ -150,8 +150,7 @@ class Downloader:
     async def _obtained(self, connection: http.Http, listing: Listing, snapshot: Snapshot) -> tuple[FileDigest, ...]:
         parts = Parts(snapshot.parts)
         async with parts.held():
-            # Others were waited for, where their lock was no hindrance.
-            there = await self._in_cache(listing.revision)
+            there = await self._in_cache(listing.revision) if parts.has_waited else None
             files = there.files if there else await self._complete(connection, listing, snapshot, parts.own)
         await asyncio.to_thread(parts.clear)
         return files

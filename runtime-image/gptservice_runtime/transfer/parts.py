@@ -34,6 +34,8 @@ class Parts:
         """Nobody else writes here."""
         self._alive: dict[Path, str | None] = {}
         """Other pods that beat when they were looked at, and what their beats said then."""
+        self.has_waited = False
+        """So long that another pod may have completed the model."""
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -82,6 +84,7 @@ class Parts:
         if any(beat is not None for beat in seen.values()):
             _log.info("%s: looking for %.0f s whether other pods are at it", self._folder, QUIET_SECONDS)
             await asyncio.sleep(QUIET_SECONDS)
+            self.has_waited = True
         now = {other: _seen(other) for other in seen}
         self._alive = {other: beat for other, beat in now.items() if beat is not None and beat != seen[other]}
         for other in seen.keys() - self._alive.keys():

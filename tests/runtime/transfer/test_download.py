@@ -253,6 +253,29 @@ async def test_two_pods_that_do_not_see_each_other_s_locks_both_get_the_model(
     assert sorted(path.suffix for path in (tmp_path / "models" / "org--name").iterdir()) == ["", "", ".json", ".lock"]
 
 
+async def test_a_pod_that_was_taken_for_dead_spoils_nothing(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is gone on with by another, and it still writes to it."""
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    monkeypatch.setattr(parts, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(parts, "BEAT_SECONDS", 3600)
+    monkeypatch.setattr(platform, "node", POD.get)
+    hub.seconds_per_piece = 0.03
+
+    async def pod(name: str, after: float) -> Downloaded:
+        POD.set(name)
+        await asyncio.sleep(after)
+        return await fetch(hub, tmp_path)
+
+    silent = asyncio.create_task(pod("silent", 0))
+    assert_there(await pod("other", 0.2), hub)
+    assert_there(await silent, hub)
+    assert hub.sent < 3 * len(WEIGHTS)
+    await asyncio.sleep(0.5)
+    assert_there(await fetch(hub, tmp_path), hub)
+
+
 async def test_a_model_that_somebody_else_has_completed_is_no_failure(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def servers(folder: Path) -> tuple[Server, Server]:
     runtime = [sys.executable, "-m", "gptservice_runtime", "serve", "--model", str(where), "--served-model-name", NAME]
     runtime += ["--startup-timeout", str(START_SECONDS), "--drain-timeout", "10", "--drain-gap", "0"]
     runtime += ["--engine-port", str(engine), "--probe-port", str(probes), "--cache-root", str(folder / "cache")]
+    runtime += ["--run-directory", str(folder / "run")]
     runtime += [
         "--limits-file",
         str(folder / "limits.json"),

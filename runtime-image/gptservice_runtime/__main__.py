@@ -3,10 +3,10 @@
 import argparse
 import logging
 import os
-import platform
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +18,7 @@ from gptservice_runtime.weights import at_rest
 _WEIGHTS_COMMANDS = frozenset({"encrypt", "decrypt", "verify", "rewrap"})
 """Of weights/command_line.py, which alone needs a library for cryptography."""
 _INSPECT_COMMAND = "inspect"
+_log = logging.getLogger(__name__)
 _LOG_FORMAT = f"{contract.COMMAND} %(levelname)s %(message)s"
 
 
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fetch(options)
     except _UsageError as error:
         return _refuse(error, argv)
+    except Exception as error:
+        return _tell_of_bug(error, argv)
 
 
 def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -123,9 +126,11 @@ def _add_test_flags(serving: argparse.ArgumentParser) -> None:
     """What tests outside a container need (runtime-image/README.md); the operator never sets these."""
     hidden: dict[str, Any] = {"help": argparse.SUPPRESS}
     limits = f"{contract.LIMITS_DIRECTORY}/{contract.LIMITS_FILE}"
+    run = f"{contract.SHARED_MEMORY_ROOT}/{engine.RUN_FOLDER}"
     serving.add_argument("--engine-port", type=_positive, default=contract.ENGINE_PORT, **hidden)
     serving.add_argument("--probe-port", type=_positive, default=contract.PROBE_PORT, **hidden)
     serving.add_argument("--cache-root", type=Path, default=contract.CACHE_ROOT, **hidden)
+    serving.add_argument("--run-directory", type=Path, default=run, **hidden)
     serving.add_argument("--limits-file", type=Path, default=limits, **hidden)
     serving.add_argument("--keys-directory", type=Path, default=contract.KEYS_DIRECTORY, **hidden)
     serving.add_argument("--tls-directory", type=Path, default=contract.TLS_DIRECTORY, **hidden)
@@ -163,8 +168,7 @@ def _serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
             cache_root=options.cache_root,
             limits_file=options.limits_file,
             keys_directory=options.keys_directory,
-            # By the pod's name: the replicas of a service may share the cache.
-            control_file=options.cache_root / "run" / platform.node() / "control",
+            run_directory=options.run_directory,
             package_parent=Path(gptservice_runtime.__file__).parent.parent,
         ),
         probe_port=options.probe_port,
@@ -251,14 +255,31 @@ def _fetch(options: argparse.Namespace) -> int:
 
 def _refuse(error: _UsageError, argv: list[str]) -> int:
     """The operator wrote these arguments, so a refusal means that the image does not belong to it."""
-    fetching = argv[:1] == [contract.FETCH_COMMAND]
     failure: contract.FailureMessage = {
         "reason": contract.REASON_INVALID_IMAGE,
         "message": f"{error}: image and operator are of different versions; use the operator's own image",
-        "phase": contract.PHASE_FETCHING if fetching else contract.PHASE_CHECKING,
+        "phase": _first_phase(argv),
     }
     termination.write_failure(_termination_log(argv), failure, os.environ)
     return contract.EXIT_USAGE
+
+
+def _tell_of_bug(error: Exception, argv: list[str]) -> int:
+    """A container that ends without a word leaves its service without a reason."""
+    trace = termination.without_queries("".join(traceback.format_exception(error)))
+    _log.error("%s", termination.mask(trace, termination.secret_values(os.environ)))
+    what = f"{type(error).__name__}: {error}: {contract.COMMAND} does not expect that; the container's log says where"
+    failure: contract.FailureMessage = {
+        "reason": contract.REASON_CRASH_LOOP,
+        "message": termination.without_queries(what),
+        "phase": _first_phase(argv),
+    }
+    termination.write_failure(_termination_log(argv), failure, os.environ)
+    return contract.EXIT_FAILURE
+
+
+def _first_phase(argv: list[str]) -> contract.Phase:
+    return contract.PHASE_FETCHING if argv[:1] == [contract.FETCH_COMMAND] else contract.PHASE_CHECKING
 
 
 def _termination_log(argv: list[str]) -> Path:

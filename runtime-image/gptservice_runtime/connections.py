@@ -44,8 +44,12 @@ async def kept(lifespan: asgi.Message, block: control.ControlBlock) -> AsyncIter
 
 
 async def _close_idle(server: Any, block: control.ControlBlock) -> None:
-    """uvicorn's own `shutdown` of a connection: an idle one is closed, another when its response is complete."""
+    """uvicorn's own `shutdown` of a connection: an idle one is closed, another when its response is complete.
+
+    It would cut a WebSocket short, which has neither: the drain waits for those.
+    """
     while not block.draining:  # noqa: ASYNC110 - it is set by another process
         await asyncio.sleep(_POLL_SECONDS)
     for connection in list(server.server_state.connections):
-        connection.shutdown()
+        if hasattr(connection, "timeout_keep_alive"):
+            connection.shutdown()

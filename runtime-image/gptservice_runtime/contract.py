@@ -91,6 +91,8 @@ DECRYPTION_KEY_DIRECTORY: Final = "/etc/gptservice/decryption-key"
 DECRYPTED_ROOT: Final = "/models/decrypted"
 """Volume in memory, in both containers: decrypted weights lie nowhere else."""
 SHARED_MEMORY_ROOT: Final = "/dev/shm"  # noqa: S108 - likewise
+"""Memory volume of the pod's own; what supervisor and engine share lies in it, or where it has no room in
+TEMPORARY_ROOT."""
 LIMITS_DIRECTORY: Final = "/etc/gptservice/limits"
 """Mount point of the ConfigMap with LIMITS_FILE (never by ``subPath``, or changes would not arrive)."""
 LIMITS_FILE: Final = "limits.json"

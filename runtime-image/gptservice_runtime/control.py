@@ -27,7 +27,8 @@ _REFUSED: dict[Refused, int] = {why: _NUMBER.size * place for place, why in enum
 _ANSWERED = _NUMBER.size * (1 + len(REFUSED))
 _FAILED = _ANSWERED + _NUMBER.size
 _MOVEMENTS = _FAILED + _NUMBER.size
-_STOPPING = _MOVEMENTS + _NUMBER.size
+_SESSIONS = _MOVEMENTS + _NUMBER.size
+_STOPPING = _SESSIONS + _NUMBER.size
 _DRAINING = _STOPPING + 1
 _SIZE = _DRAINING + 1
 
@@ -82,6 +83,15 @@ class ControlBlock:
     @in_flight.setter
     def in_flight(self, count: int) -> None:
         _NUMBER.pack_into(self._memory, _IN_FLIGHT, count)
+
+    @property
+    def sessions(self) -> int:
+        """WebSockets that are open: a drain waits for them, and no bound counts them."""
+        return self._number(_SESSIONS)
+
+    @sessions.setter
+    def sessions(self, count: int) -> None:
+        _NUMBER.pack_into(self._memory, _SESSIONS, count)
 
     def refused(self, why: Refused) -> int:
         """Requests refused for that reason since the engine's start."""

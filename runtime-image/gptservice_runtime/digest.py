@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -34,11 +35,13 @@ class FileDigest:
 
 
 def of_model(files: Iterable[FileDigest]) -> str:
-    """The digest as ``sha256:…``: of one line ``SHA256  SIZE  PATH`` for each file, sorted by path as bytes."""
-    lines = [
-        f"{file.sha256}  {file.size}  {file.path}\n" for file in sorted(files, key=lambda file: file.path.encode())
-    ]
-    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+    """The digest as ``sha256:…``: of one line ``SHA256  SIZE  PATH`` for each file, sorted by path as bytes.
+
+    A name that is no UTF-8 is taken by its bytes, as the system has it.
+    """
+    named = sorted(((file.path.encode(errors="surrogateescape"), file) for file in files), key=itemgetter(0))
+    lines = [b"%s  %d  %s\n" % (file.sha256.encode(), file.size, name) for name, file in named]
+    return f"sha256:{hashlib.sha256(b''.join(lines)).hexdigest()}"
 
 
 def update(hasher: Hasher, path: Path) -> None:
@@ -49,18 +52,26 @@ def update(hasher: Hasher, path: Path) -> None:
 
 
 def of_path(path: Path) -> str:
-    """The digest of a model folder, or of a model that is one file; reads all that `selection.needed` names."""
-    if path.is_file():
-        return of_model([of_file(path.parent, path.name)])
-    names = [file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()]
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return of_model(pool.map(partial(of_file, path), selection.needed(names)))
+    """The digest of a model folder, or of a model that is one file; reads all that `selection.needed` names.
+
+    models.ModelError for what cannot be read.
+    """
+    with models.explained(path):
+        if path.is_file():
+            return of_model([of_file(path.parent, path.name)])
+        names = [file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()]
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return of_model(pool.map(partial(of_file, path), selection.needed(names)))
 
 
 def of_file(folder: Path, name: str) -> FileDigest:
-    """Read one file of a model."""
+    """Read one file of a model; OSError with its name."""
     hasher = hashlib.sha256()
-    update(hasher, folder / name)
+    try:
+        update(hasher, folder / name)
+    except OSError as error:
+        error.filename = error.filename or str(folder / name)
+        raise
     return FileDigest(path=name, size=(folder / name).stat().st_size, sha256=hasher.hexdigest())
 
 

@@ -58,10 +58,11 @@ async def _finish_requests(process: Child, block: ControlBlock, times: Times, de
         await first(process.ended, within=_POLL_SECONDS)
         if process.ended.done():
             raise EngineEndedError
-        if block.in_flight == 0:
+        running = block.in_flight + block.sessions
+        if running == 0:
             return
         if loop.time() >= deadline:
-            raise _too_late(f"{block.in_flight} request(s) were still running and are cut", times)
+            raise _too_late(f"{running} request(s) were still running and are cut", times)
 
 
 def _too_late(what: str, times: Times) -> DrainTimeoutError:

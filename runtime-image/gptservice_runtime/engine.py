@@ -10,6 +10,8 @@ from gptservice_runtime import contract, tls, tracing
 
 EXECUTABLE = "vllm"
 """Looked up on PATH."""
+RUN_FOLDER = "gptservice"
+"""Of what supervisor and engine share; see run_directory.py."""
 LIMITS_FILE_ENV = "GPTSERVICE_LIMITS_FILE"
 CONTROL_FILE_ENV = "GPTSERVICE_CONTROL_FILE"
 KEYS_DIRECTORY_ENV = "GPTSERVICE_KEYS_DIRECTORY"
@@ -66,14 +68,25 @@ class EnginePaths:
     cache_root: Path
     limits_file: Path
     keys_directory: Path
-    control_file: Path
+    run_directory: Path
+    """Of this pod alone: the cache may be shared, and full. Its path is short, as a socket's has to be."""
     package_parent: Path
     """The folder from which ``gptservice_runtime`` was imported."""
 
     @property
-    def folders(self) -> tuple[Path, ...]:
-        """What has to exist before the engine starts."""
-        return (self.cache_root / "home", self.control_file.parent)
+    def home(self) -> Path:
+        """The engine's home folder."""
+        return self.cache_root / "home"
+
+    @property
+    def control_file(self) -> Path:
+        """See control.py."""
+        return self.run_directory / "control"
+
+    @property
+    def own_socket(self) -> Path:
+        """The way in that needs no client certificate; in a folder that nobody but this user may enter."""
+        return self.run_directory / "engine.sock"
 
 
 def arguments(options: EngineOptions) -> list[str]:

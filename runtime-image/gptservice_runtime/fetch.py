@@ -125,7 +125,7 @@ def _look_into_packages() -> None:
 
 
 def _download(options: FetchOptions, source: "Source") -> contract.FetchResult:
-    from gptservice_runtime.transfer import download, retrying
+    from gptservice_runtime.transfer import download, progress, retrying
 
     # The pods that share a cache share its group, not their user.
     os.umask(0o002)
@@ -137,11 +137,11 @@ def _download(options: FetchOptions, source: "Source") -> contract.FetchResult:
         download.Place(cache_root=place.cache_root, limit=place.cache_limit),
         retrying.Patience(pause=place.pause, stall=place.stall),
         admit=lambda files: memory.demand(uri, files, options.memory_limit),
-        thorough=options.digest is not None,
+        demanded=options.digest,
     )
 
     async def run() -> download.Downloaded:
-        async with download.told(downloader.progress, place.metrics_port):
+        async with progress.told(downloader.progress, place.metrics_port):
             return await downloader.run()
 
     done = asyncio.run(run())

@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gptservice_runtime import asgi, contract, control, engine
+from gptservice_runtime import asgi, contract, control, engine, kubelet
 
 _log = logging.getLogger(__name__)
 
-_KUBELETS = ".."
-"""Beginning of the names by which the kubelet changes a mounted directory at one stroke; no key of a Secret has it."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _VISIBLE = re.compile(rb"[\x21-\x7e]+")
 """What every client can send after `Bearer`."""
@@ -47,8 +45,12 @@ def read(directory: Path) -> Found:
     Raises:
         OSError: the directory or a file in it cannot be read.
     """
-    names = sorted(name for name in os.listdir(directory) if not name.startswith(_KUBELETS))
-    lines = [line for name in names for line in _lines(directory / name)]
+    return kubelet.read_whole(directory, _read)
+
+
+def _read(folder: Path) -> Found:
+    names = sorted(name for name in os.listdir(folder) if not name.startswith(kubelet.PREFIX))
+    lines = [line for name in names for line in _lines(folder / name)]
     keys = {line for line in lines if _VISIBLE.fullmatch(line)}
     return Found(keys=tuple(sorted(keys)), ignored=sum(line not in keys for line in lines))
 
@@ -59,7 +61,7 @@ def _lines(file: Path) -> list[bytes]:
         # Not a folder, and not a pipe, which would never end.
         content = file.read_bytes() if stat.S_ISREG(file.stat().st_mode) else b""
     except FileNotFoundError:
-        return []  # a link whose target the kubelet has just taken away
+        return []  # a link to nothing
     stripped = (line.strip() for line in content.removeprefix(_BYTE_ORDER_MARK).splitlines())
     return [line for line in stripped if line]
 

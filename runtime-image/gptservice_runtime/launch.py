@@ -6,19 +6,21 @@ nothing here may import them at its top.
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import secrets
-import tempfile
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gptservice_runtime import cgroup, child, contract, control, engine, models
+from gptservice_runtime import cgroup, child, contract, control, engine, models, run_directory
 from gptservice_runtime.failures import FailedError
 from gptservice_runtime.termination import write_failure
 
 _log = logging.getLogger(__name__)
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +44,17 @@ class Launched:
     environment: Mapping[str, str]
     token: str
     """By which the engine's middleware knows the supervisor."""
-    own_socket: Path | None
-    """The way in that needs no client certificate; in a folder that nobody but this user may enter."""
     control: control.ControlBlock
     reaper: child.Reaper
     oom_kills: int | None
     """Of the container, before the engine was started."""
     process: child.Child | None
     """The engine; None if it has to wait for a certificate."""
+
+    @property
+    def own_socket(self) -> Path | None:
+        """The way in that needs no client certificate; None where none is demanded."""
+        return self.options.engine_paths.own_socket if self.options.engine_options.is_mutual_tls else None
 
     def start(self) -> child.Child:
         """Start the engine. FailedError."""
@@ -71,15 +76,12 @@ class Launched:
 def run(options: ServeOptions, environment: Mapping[str, str]) -> int:
     """Serve until SIGTERM or a failure; the exit code. Needs the main thread, where SIGTERM may be blocked."""
     with contextlib.ExitStack() as stack:
-        folder = None
-        if options.engine_options.is_mutual_tls:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gptservice-")))
-        return asyncio.run(_run(options, environment, folder and folder / "engine.sock"))
+        return asyncio.run(_run(options, environment, stack))
 
 
-async def _run(options: ServeOptions, environment: Mapping[str, str], own_socket: Path | None) -> int:
+async def _run(options: ServeOptions, environment: Mapping[str, str], stack: contextlib.ExitStack) -> int:
     try:
-        launched = _launch(options, environment, own_socket)
+        launched = _launch(options, environment, stack)
     except FailedError as failed:
         write_failure(options.termination_log, failed.failure, environment)
         return contract.EXIT_FAILURE
@@ -88,14 +90,20 @@ async def _run(options: ServeOptions, environment: Mapping[str, str], own_socket
     return await Supervisor(launched).run()
 
 
-def _launch(options: ServeOptions, environment: Mapping[str, str], own_socket: Path | None) -> Launched:
+def _launch(options: ServeOptions, environment: Mapping[str, str], stack: contextlib.ExitStack) -> Launched:
     _check_model(options.engine_options.model)
+    _make_home(options.engine_paths)
+    try:
+        paths, block = run_directory.made(options.engine_paths)
+    except run_directory.NoRunDirectoryError as error:
+        raise _failed(contract.REASON_INVALID_IMAGE, str(error)) from error
+    stack.callback(shutil.rmtree, paths.run_directory, ignore_errors=True)
+    run_directory.remove_old(paths.cache_root)
     launched = Launched(
-        options=options,
+        options=replace(options, engine_paths=paths),
         environment=environment,
         token=secrets.token_hex(),
-        own_socket=own_socket,
-        control=_control_block(options.engine_paths),
+        control=block,
         reaper=child.Reaper(asyncio.get_running_loop()),
         oom_kills=cgroup.oom_kills(),
         process=None,
@@ -112,13 +120,15 @@ def _check_model(model: Path) -> None:
         raise _failed(error.reason, str(error)) from error
 
 
-def _control_block(paths: engine.EnginePaths) -> control.ControlBlock:
+def _make_home(paths: engine.EnginePaths) -> None:
     try:
-        for folder in paths.folders:
-            folder.mkdir(parents=True, exist_ok=True)
-        return control.ControlBlock.create(paths.control_file)
+        paths.home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = f"cannot write to {error.filename} ({error.strerror})"
+        if error.errno in _NO_ROOM:
+            # The model is there, and an engine needs no caches: what it cannot do without it says itself.
+            _log.warning("%s: the engine goes without caches; free the volume, or set a larger spec.cache.size", what)
+            return
         message = f"{what}: mount a volume at {paths.cache_root} that UID {os.getuid()} may write to (fsGroup)"
         raise _failed(contract.REASON_INVALID_IMAGE, message) from error
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gptservice_runtime import asgi, connections, contract, control, engine
+from gptservice_runtime import asgi, connections, contract, control, engine, kubelet
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class LimitFile:
 
     def _read(self) -> None:
         try:
-            content = self._path.read_bytes()
+            content = kubelet.read_whole(self._path.parent, lambda folder: (folder / self._path.name).read_bytes())
         except FileNotFoundError:
             content = b"{}"
         except OSError as error:
@@ -90,6 +90,9 @@ class InFlightLimit:
             async with connections.kept(scope, self._control):
                 await self._app(scope, receive, send)
             return
+        if scope["type"] == "websocket":
+            await self._session(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -111,6 +114,18 @@ class InFlightLimit:
             await self._app(scope, receive, send)
         finally:
             self._control.in_flight -= 1
+
+    async def _session(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
+        """It may be silent for long, so that it takes no place of those that generate."""
+        if self._control.draining:
+            self._control.count_refused("draining")
+            await asgi.refuse_any(scope, send, _DRAINING)
+            return
+        self._control.sessions += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._control.sessions -= 1
 
     def _ending_connections(self, send: asgi.Send) -> asgi.Send:
         async def send_closing(message: asgi.Message) -> None:

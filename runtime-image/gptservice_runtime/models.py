@@ -72,13 +72,13 @@ def root_of(path: Path) -> Path:
 
 def inspect(path: Path, root: Path) -> int:
     """Size in bytes of a model that an engine can be started on; ModelError when it is none."""
-    with _explained():
+    with explained(path):
         return _inspect(path, root)
 
 
 def refuse_escapes(path: Path, root: Path) -> None:
     """Refuse a model that leads out of its folder or claim, whatever its files are: ModelError."""
-    with _explained():
+    with explained(path):
         _refuse_escape(path, root)
         if path.is_dir():
             for _ in _files(path, root):
@@ -86,17 +86,18 @@ def refuse_escapes(path: Path, root: Path) -> None:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """ModelError for what the file system answers."""
+def explained(path: Path) -> Iterator[None]:
+    """ModelError for what the file system answers; `path` is of the model, where the system names no file."""
     try:
         yield
     except PermissionError as error:
         raise ModelError(
             contract.REASON_MODEL_ACCESS_DENIED,
-            f"UID {os.getuid()} may not read {error.filename}: let everyone or the pod's fsGroup read it",
+            f"UID {os.getuid()} may not read {error.filename or path}: let everyone or the pod's fsGroup read it",
         ) from error
     except OSError as error:
-        raise ModelError(contract.REASON_MODEL_NOT_FOUND, f"cannot read {error.filename}: {error.strerror}") from error
+        what = f"cannot read {error.filename or path}: {error.strerror}"
+        raise ModelError(contract.REASON_MODEL_NOT_FOUND, what) from error
 
 
 def _inspect(path: Path, root: Path) -> int:
@@ -147,12 +148,20 @@ def _files(folder: Path, root: Path) -> Iterator[Path]:
 
 def _refuse_escape(path: Path, root: Path) -> None:
     """A claim written by somebody else must not make the engine read the container's own files."""
-    target = path.resolve()
+    target = _resolved(path)
     if not target.is_relative_to(root.resolve()):
         raise ModelError(
             contract.REASON_MODEL_ACCESS_DENIED,
             f"{path} leads out of {root}, to {target}: copy the file instead",
         )
+
+
+def _resolved(path: Path) -> Path:
+    """Where it leads; of a link that leads to itself, which is no file for anybody, the link."""
+    try:
+        return path.resolve()
+    except RuntimeError:  # of Python before 3.13
+        return path.parent.resolve() / path.name
 
 
 def _refuse_missing_shards(folder: Path, names: set[str]) -> None:

@@ -6,7 +6,7 @@ Imports nothing but the standard library, so that it fits any version of the eng
 import asyncio
 from collections.abc import Iterable
 
-from gptservice_runtime import asgi, head_limit
+from gptservice_runtime import asgi, connections, head_limit, head_time
 
 MAX_BODY_BYTES = 128 * 1024 * 1024
 """More than any prompt with its images and sounds; some of them at a time fit into the memory of the smallest pod."""
@@ -14,6 +14,8 @@ MAX_BODY_BYTES = 128 * 1024 * 1024
 
 MAX_HEAD_BYTES = 64 * 1024
 """Of the address and all headers; see head_limit for those that do not end."""
+HEAD_SECONDS = 60.0
+"""From its first byte on; see head_time for those that do not end, and for connections that send nothing."""
 BODY_SECONDS = 60.0
 """For the whole body: a client that sends none would keep one of the places that maxInflightRequests gives."""
 
@@ -24,6 +26,7 @@ class SizeLimit:
     def __init__(self, app: asgi.Application) -> None:
         self._app = app
         head_limit.install(MAX_HEAD_BYTES)
+        head_time.install(connections.KEEP_ALIVE_SECONDS, HEAD_SECONDS)
 
     async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
         """One request."""

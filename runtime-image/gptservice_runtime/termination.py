@@ -16,6 +16,7 @@ _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGN
 _SECRET_SHAPE = re.compile(
     r"\b(?:hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
+_QUERY = re.compile(r"(\w://[^\s?\"']+)\?[^\s\"']*")
 _SHORTEST_SECRET = 6
 """Characters; shorter values (``true``) of a variable such as ``USE_TOKEN`` would mask half a message."""
 
@@ -32,6 +33,11 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, _MASK)
     return _SECRET_SHAPE.sub(_MASK, text)
+
+
+def without_queries(text: str) -> str:
+    """Without what addresses have behind their paths, which may be a signature."""
+    return _QUERY.sub(r"\1", text)
 
 
 def encode_failure(failure: contract.FailureMessage) -> bytes:

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gptservice_runtime import contract
+from gptservice_runtime import contract, kubelet
 
 _log = logging.getLogger(__name__)
 
-_KUBELETS_CURRENT = "..data"
-"""Link by which the kubelet changes a mounted directory at one stroke: all files are read from where it leads to."""
 LEAST_VERSION = ssl.TLSVersion.TLSv1_2
 _HANDSHAKE_TURNS = 4
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -62,11 +60,11 @@ def usable(directories: Directories) -> ssl.SSLContext:
 
 
 def _files(directories: Directories) -> _Files:
-    certificate = _current(directories.certificate)
+    certificate = kubelet.current(directories.certificate)
     return _Files(
         certificate=certificate / contract.TLS_CERTIFICATE_FILE,
         key=certificate / contract.TLS_KEY_FILE,
-        client_ca=_client_ca(_current(directories.client_ca)) if directories.client_ca is not None else None,
+        client_ca=_client_ca(kubelet.current(directories.client_ca)) if directories.client_ca is not None else None,
     )
 
 
@@ -74,11 +72,6 @@ def _client_ca(directory: Path) -> Path:
     named = directory / contract.CLIENT_CA_FILE
     others = list(directory.glob("[!.]*"))
     return others[0] if len(others) == 1 and not named.exists() else named
-
-
-def _current(directory: Path) -> Path:
-    link = directory / _KUBELETS_CURRENT
-    return link.resolve() if link.exists() else directory
 
 
 def _context(files: _Files) -> ssl.SSLContext:

@@ -94,6 +94,7 @@ class Runtime:
         self.client_ca_directory = folder / "client-ca"
         self.scheme = "http"
         self.cache_root = folder / "cache"
+        self.run_directory = folder / "run"
         self.model = folder / "model"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -119,6 +120,7 @@ class Runtime:
         command += ["--drain-gap", str(drain_gap), "--termination-log", str(self.termination_log)]
         command += ["--engine-port", str(self.engine_port), "--probe-port", str(self.probe_port)]
         command += ["--cache-root", str(self.cache_root), "--limits-file", str(self.limits_file)]
+        command += ["--run-directory", str(self.run_directory)]
         command += ["--keys-directory", str(self.keys_directory), "--tls-directory", str(self.tls_directory)]
         command += ["--client-ca-directory", str(self.client_ca_directory), *options]
         path = f"{STANDIN}:{Path(python).parent}:/usr/bin:/bin"

@@ -1,13 +1,14 @@
 """`gptservice-runtime` as the operator calls it, up to the point where processes start."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gptservice_runtime import __main__ as command
-from gptservice_runtime import contract, digest
+from gptservice_runtime import contract, digest, fetch, launch
 
 
 @pytest.fixture
@@ -89,3 +90,25 @@ def test_a_bad_max_tokens_variable_is_named(log: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("MAX_TOKENS", "lots")
     assert command.main([*SERVE, "--termination-log", str(log)]) == contract.EXIT_USAGE
     assert "MAX_TOKENS is 'lots'" in message(log)["message"]
+
+
+@pytest.mark.parametrize("arguments", [["fetch", "--uri", "pvc://models/smollm2"], SERVE], ids=["fetch", "serve"])
+def test_what_nobody_has_expected_is_told_too(
+    log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, arguments: list[str]
+) -> None:
+    """By its type and its text, and without what must not be told."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("Symlink loop at https://host/model?signature=hidden of hf_abcdefghijkl, of hunter2-hunter2")
+
+    monkeypatch.setenv("SOME_PASSWORD", "hunter2-hunter2")
+    monkeypatch.setattr(fetch, "fetch", fail)
+    monkeypatch.setattr(launch, "run", fail)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
+    assert command.main([*arguments, "--termination-log", str(log)]) == contract.EXIT_FAILURE
+    told = message(log)
+    assert (told["reason"], told["phase"]) == ("CrashLoop", "Fetching" if arguments[0] == "fetch" else "Checking")
+    assert told["message"].startswith("RuntimeError: Symlink loop at https://host/model of ***, of ***: gptservice")
+    assert "Traceback" in caplog.text
+    for secret in ("hidden", "hf_abc", "hunter2"):
+        assert secret not in caplog.text

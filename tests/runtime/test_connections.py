@@ -102,6 +102,29 @@ async def test_when_a_drain_begins_the_idle_ones_are_closed_and_the_others_answe
             writer.close()
 
 
+async def test_a_websocket_is_not_closed_when_a_drain_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvicorn's own way for those is to cut them; here is no library for one, so that it is played."""
+    closed: list[str] = []
+
+    class WebSocket:
+        def shutdown(self) -> None:
+            closed.append("websocket")
+
+    class Idle(WebSocket):
+        timeout_keep_alive = 5
+
+        def shutdown(self) -> None:
+            closed.append("idle")
+
+    engine = Engine()
+    async with serving(engine, monkeypatch) as server:
+        server.server_state.connections |= {WebSocket(), Idle()}  # type: ignore[arg-type]
+        engine.block.drain()
+        await until(lambda: closed, "the drain")
+        server.server_state.connections.clear()
+    assert closed == ["idle"]
+
+
 async def test_an_engine_that_keeps_its_server_elsewhere_still_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     block = control.ControlBlock.private()
     async with connections.kept({"type": "lifespan"}, block):

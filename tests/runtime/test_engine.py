@@ -31,7 +31,7 @@ PATHS = engine.EnginePaths(
     cache_root=Path("/var/cache/gptservice"),
     limits_file=Path("/etc/gptservice/limits/limits.json"),
     keys_directory=Path("/etc/gptservice/keys"),
-    control_file=Path("/var/cache/gptservice/run/control"),
+    run_directory=Path("/dev/shm/gptservice"),
     package_parent=Path("/opt/gptservice/app"),
 )
 TOKEN = "0123456789abcdef"

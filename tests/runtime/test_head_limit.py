@@ -21,10 +21,10 @@ LINE = b"X-Header: " + b"x" * 1000 + b"\r\n"
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The class is put back as it was: it is everybody's."""
-    for name in ("data_received", "on_headers_complete", "on_message_complete"):
+    for name in ("data_received", "on_headers_complete", "on_body", "on_message_complete"):
         monkeypatch.setattr(HttpToolsProtocol, name, getattr(HttpToolsProtocol, name))
-    monkeypatch.setattr(HttpToolsProtocol, "head_bytes", 0, raising=False)
-    monkeypatch.delattr(HttpToolsProtocol, "head_bytes")
+    monkeypatch.setattr(HttpToolsProtocol, "loose_bytes", 0, raising=False)
+    monkeypatch.delattr(HttpToolsProtocol, "loose_bytes")
     head_limit.install(MOST)
     head_limit.install(MOST)
 
@@ -72,6 +72,39 @@ async def test_a_head_that_never_ends_is_cut(piece: bytes) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: ")
         assert await send_until_closed(writer, reader, piece) < 20_000_000
+        writer.close()
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        pytest.param(b"1\r\na\r\n0\r\n", LINE, id="many trailers"),
+        pytest.param(b"1\r\na\r\n0\r\nX-Long: ", b"x" * 1000, id="one trailer's value"),
+        pytest.param(b"1\r\na\r\n1;", b"x" * 1000, id="a chunk's extension"),
+    ],
+)
+async def test_what_is_no_body_never_ends_and_is_cut(begin: bytes, piece: bytes) -> None:
+    async with serving() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(CHUNKED + begin)
+        assert await send_until_closed(writer, reader, piece) < 20_000_000
+        writer.close()
+
+
+async def test_a_body_in_many_small_chunks_passes_with_its_trailers() -> None:
+    """Their framing alone is more than a head may have."""
+    async with serving() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(CHUNKED)
+        for _ in range(1000):
+            writer.write(b"1\r\na\r\n" * 100)
+            await writer.drain()
+        writer.write(b"0\r\n" + LINE * 30 + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(6) == b"100000"
         writer.close()
 
 

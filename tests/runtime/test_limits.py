@@ -155,6 +155,37 @@ async def test_other_protocols_pass_through(file: Path) -> None:
     assert seen == ["lifespan", "websocket"]
 
 
+async def test_websockets_are_counted_for_the_drain_and_not_for_the_bound(
+    file: Path, shared: control.ControlBlock
+) -> None:
+    bind(file, 1)
+    go, sent = asyncio.Event(), list[Message]()
+
+    async def inner(scope: Message, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await go.wait()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    app = limits.InFlightLimit(inner)
+    scope = {"type": "websocket", "path": "/v1/realtime", "headers": []}
+    tasks = [asyncio.create_task(app(scope, None, send)) for _ in range(3)]  # type: ignore[arg-type]
+    await settle()
+    assert (shared.sessions, shared.in_flight) == (3, 0)
+    await app({"type": "http", "method": "POST", "path": "/v1/completions"}, None, send)  # type: ignore[arg-type]
+    assert sent == []
+    shared.drain()
+    await app(scope, None, send)  # type: ignore[arg-type]
+    assert [message["type"] for message in sent] == ["websocket.close"]
+    assert shared.refused("draining") == 1
+    tasks.pop().cancel()
+    go.set()
+    await asyncio.gather(*tasks)
+    await settle()
+    assert shared.sessions == 0
+
+
 async def test_the_supervisor_sees_what_is_in_flight(file: Path, shared: control.ControlBlock) -> None:
     inner = Inner()
     app = limits.InFlightLimit(inner)

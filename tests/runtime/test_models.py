@@ -159,3 +159,26 @@ def test_a_link_to_the_claims_own_root_ends(tmp_path: Path) -> None:
 )
 def test_what_serve_may_not_lead_out_of(path: str, root: str) -> None:
     assert models.root_of(Path(path)) == Path(root)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_link_to_itself_is_passed_over_like_one_to_nothing(tmp_path: Path, nested: bool) -> None:
+    model = folder(tmp_path, config_json="{}", model_safetensors="12345")
+    where = model / "extra" if nested else model
+    where.mkdir(exist_ok=True)
+    (where / "latest").symlink_to("latest")
+    (where / "gone").symlink_to("nowhere")
+    assert models.inspect(model, tmp_path) == 7
+
+
+def test_a_model_that_is_a_link_to_itself_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "model").symlink_to("model")
+    with pytest.raises(models.ModelError, match="there is no") as caught:
+        models.inspect(tmp_path / "model", tmp_path)
+    assert caught.value.reason == "ModelNotFound"
+
+
+def test_a_link_to_itself_leads_out_of_nothing(tmp_path: Path) -> None:
+    model = folder(tmp_path)
+    (model / "latest").symlink_to("latest")
+    models.refuse_escapes(model, tmp_path)

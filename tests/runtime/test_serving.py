@@ -74,15 +74,46 @@ async def test_the_engines_output_reaches_the_container_log_unchanged(runtime: R
     assert f"\n{words}\n" in runtime.stderr
 
 
-async def test_what_the_container_before_left_does_not_refuse_requests(runtime: Runtime) -> None:
+async def test_what_a_killed_container_left_does_not_refuse_requests(runtime: Runtime) -> None:
+    runtime.run_directory.mkdir()
+    control.ControlBlock.create(runtime.run_directory / "control").drain()
     runtime.start()
     await runtime.ready()
+    assert (await runtime.complete())[0] == 200
     runtime.signal(15)
     assert await runtime.ended() == 0
-    (left,) = runtime.cache_root.rglob("control")
-    assert control.ControlBlock.open(left).draining, "the drain left nothing: this test tests nothing"
+    assert not runtime.run_directory.exists()
+
+
+async def test_what_earlier_versions_left_on_the_cache_goes_and_nothing_new_comes(runtime: Runtime) -> None:
+    """A folder of a pod that began today may be one that is being started."""
+    old, young = runtime.cache_root / "run" / "old", runtime.cache_root / "run" / "young"
+    for folder in (old, young):
+        folder.mkdir(parents=True)
+        (folder / "control").write_bytes(b"")
+    os.utime(old, (0, 0))
     runtime.start()
     await runtime.ready()
+    assert [path.name for path in (runtime.cache_root / "run").iterdir()] == ["young"]
+
+
+async def test_a_full_cache_volume_does_not_keep_a_model_from_being_served(runtime: Runtime) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a volume that is full")
+    runtime.cache_root.mkdir()
+    full = f"mount -t tmpfs -o size=4k,nr_inodes=1 none {runtime.cache_root}"
+    runtime.start(prefix=("unshare", "-m", "sh", "-c", f'{full} && exec "$@"', "sh"))
+    await runtime.ready()
+    assert "cannot write to" in runtime.stderr
+    assert (await runtime.complete())[0] == 200
+
+
+async def test_shared_memory_without_room_is_no_hindrance(runtime: Runtime, tmp_path: Path) -> None:
+    runtime.run_directory = tmp_path / "file" / "run"
+    (tmp_path / "file").write_text("no folder")
+    runtime.start()
+    await runtime.ready()
+    assert "cannot write to" in runtime.stderr
     assert (await runtime.complete())[0] == 200
 
 
@@ -98,7 +129,7 @@ async def test_a_taken_probe_port_ends_it_with_a_message(runtime: Runtime) -> No
 async def test_nothing_is_written_outside_the_cache(runtime: Runtime, tmp_path: Path) -> None:
     runtime.start(environment={"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "xdg")})
     await runtime.ready()
-    assert set(os.listdir(tmp_path)) == {"cache", "model", "stdout", "stderr"}
+    assert set(os.listdir(tmp_path)) == {"cache", "model", "run", "stdout", "stderr"}
 
 
 @pytest.mark.parametrize(

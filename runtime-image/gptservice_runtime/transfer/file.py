@@ -8,6 +8,7 @@ import asyncio
 import os
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from io import FileIO
 from pathlib import Path
 
 import aiohttp
@@ -47,8 +48,7 @@ class Transfer:
 
     async def obtain(self, file: RemoteFile, part: Path, final: Path) -> str:
         """Download into `part`, going on where it ends, and rename it; the file's sha256. models.ModelError."""
-        for folder in (part.parent, final.parent):
-            folder.mkdir(parents=True, exist_ok=True)
+        final.parent.mkdir(parents=True, exist_ok=True)
         self.progress.present += size_of(part)
         sha256 = await retrying.retrying(lambda: self._try(file, part), self.patience, self.progress.retried)
         # An archive is removed as soon as it is unpacked. Until then its digest tells whether a power cut has torn it.
@@ -60,6 +60,8 @@ class Transfer:
     async def _try(self, file: RemoteFile, part: Path) -> str:
         # What a try before this one wrote, or a process before this one, is read again: nothing else vouches for it.
         hashes, have = _begun(file), size_of(part)
+        # Each time: another pod that has the model may have taken this one for dead.
+        part.parent.mkdir(parents=True, exist_ok=True)
         if have:
             await asyncio.to_thread(_read, part, hashes)
         if have < file.size:
@@ -97,7 +99,7 @@ class Transfer:
 
     async def _write(self, response: aiohttp.ClientResponse, file: RemoteFile, part: Path, hashes: Hashes) -> None:
         have, pace = size_of(part), Pace(file.name, self.patience.stall)
-        with part.open("ab", buffering=0) as sink:
+        with _opened(part, have) as sink:
             async for piece in response.content.iter_any():
                 pace.arrived(len(piece))
                 await asyncio.to_thread(_take, sink.fileno(), hashes, piece)
@@ -134,6 +136,14 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _opened(part: Path, position: int) -> FileIO:
+    """To write from there on, and not at the end: who has taken this pod for dead and goes on writes the same there."""
+    part.touch()
+    sink = part.open("r+b", buffering=0)
+    sink.seek(position)
+    return sink
 
 
 def _begun(file: RemoteFile) -> Hashes:

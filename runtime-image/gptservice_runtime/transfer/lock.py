@@ -1,8 +1,9 @@
 """Single flight: of the pods that share a cache, one downloads and the others wait.
 
 The lock is the kernel's (flock), so that it is free as soon as its holder is dead, however it died; on NFS, CephFS and
-SMB it holds between nodes. Where a file system has no locks, or a holder shows no life, one goes on without: into files
-of one's own, renamed when whole, so that a lock that fails costs bandwidth and never the model.
+SMB it holds between nodes, unless they are mounted otherwise. Where it does not, where a file system has no locks, or a
+holder shows no life, more than one downloads: each into files of its own (parts.py), renamed when whole, so that a lock
+that fails costs bandwidth and never the model.
 """
 
 import asyncio
@@ -15,7 +16,6 @@ import platform
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 _log = logging.getLogger(__name__)
@@ -28,21 +28,8 @@ _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _UNSUPPORTED = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """Leave to download."""
-
-    alone: bool
-    """Whether nobody else downloads into this cache meanwhile."""
-
-    @property
-    def part_suffix(self) -> str:
-        """Of files on their way: what the next one in turn goes on with, or what is nobody else's."""
-        return ".part" if self.alone else f".{platform.node()}.part"
-
-
 @asynccontextmanager
-async def turn(path: Path, doing: Callable[[], str], patience: float = PATIENCE_SECONDS) -> AsyncIterator[Turn]:
+async def turn(path: Path, doing: Callable[[], str], patience: float = PATIENCE_SECONDS) -> AsyncIterator[None]:
     """Wait for one's turn, and have it while the context is open.
 
     Args:
@@ -52,10 +39,10 @@ async def turn(path: Path, doing: Callable[[], str], patience: float = PATIENCE_
     """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
     try:
-        alone = await _acquire(file, path, patience)
-        beating = asyncio.create_task(_beat(file, doing)) if alone else None
+        has_lock = await _acquire(file, path, patience)
+        beating = asyncio.create_task(_beat(file, doing)) if has_lock else None
         try:
-            yield Turn(alone=alone)
+            yield
         finally:
             if beating is not None:
                 beating.cancel()

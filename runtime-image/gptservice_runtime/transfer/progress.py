@@ -4,8 +4,12 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from gptservice_runtime import metrics, units
+from aiohttp import web
+
+from gptservice_runtime import contract, metrics, probes, units
 
 _log = logging.getLogger(__name__)
 _LOG_SECONDS = 10.0
@@ -72,3 +76,22 @@ class Progress:
             await asyncio.sleep(_LOG_SECONDS)
             _log.info("%s", self)
             self._samples.append((time.monotonic(), self.received))
+
+
+@asynccontextmanager
+async def told(progress: Progress, port: int) -> AsyncIterator[None]:
+    """Tell of the progress in the log and on `/metrics` while the context is open."""
+
+    async def scrape(_request: web.Request) -> web.Response:
+        return web.Response(body=progress.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    app = web.Application()
+    app.add_routes([web.get(contract.METRICS_PATH, scrape)])
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(probes.serving(app, port))
+        except OSError as error:
+            _log.warning("no metrics of this download: port %d: %s", port, error.strerror)
+        reporting = asyncio.create_task(progress.report())
+        stack.callback(reporting.cancel)
+        yield

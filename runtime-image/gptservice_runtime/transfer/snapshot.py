@@ -2,7 +2,7 @@
 
 models/SHELF/REVISION/          the files, each renamed into place when it is whole and its digest right
 models/SHELF/REVISION.json      the manifest: every file's size, digest and time; written last
-models/SHELF/REVISION.parts/    files on their way, and archives until they are unpacked
+models/SHELF/REVISION.parts/    files on their way, and archives until they are unpacked; see parts.py
 models/SHELF/REVISION.lock      see lock.py
 models/SHELF/refs/REFERENCE     the revision that a branch or tag was when it was last looked up
 
@@ -11,7 +11,6 @@ A shelf is a source's folder (`Source.shelf`); a hub's is called ORG--NAME, and 
 
 import json
 import os
-import shutil
 import urllib.parse
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from gptservice_runtime.digest import FileDigest
 from gptservice_runtime.transfer.source import Source
 
 _FOLDER = "models"
+_MANIFEST = ".json"
 _FORMAT = 1
 """Of the manifest; also what `selection.needed` chooses: raise it when that changes."""
 
@@ -53,12 +53,12 @@ class Snapshot:
 
     @property
     def parts(self) -> Path:
-        """Files on their way."""
+        """Files on their way, of all pods."""
         return self.base.with_name(f"{self.base.name}.parts")
 
     @property
     def _manifest(self) -> Path:
-        return self.base.with_name(f"{self.base.name}.json")
+        return self.base.with_name(f"{self.base.name}{_MANIFEST}")
 
     def manifest(self) -> Manifest | None:
         """What it should hold; None unless it was once complete."""
@@ -78,13 +78,13 @@ class Snapshot:
             for f in files
         ]
         _replace(self._manifest, json.dumps({"format": _FORMAT, "files": listed}, indent=1))
-        shutil.rmtree(self.parts, ignore_errors=True)
 
     def suspects(self, manifest: Manifest) -> list[FileDigest]:
         """Files that are missing, or are not as they were when they were right; nothing is read."""
-        return [file for file in manifest.files if not self._is_as_it_was(file, manifest.changed[file.path])]
+        return [file for file in manifest.files if not self.is_as_it_was(file, manifest.changed[file.path])]
 
-    def _is_as_it_was(self, file: FileDigest, changed: int) -> bool:
+    def is_as_it_was(self, file: FileDigest, changed: int) -> bool:
+        """Whether it has its size, and the time that it had when it was right."""
         try:
             found = (self.folder / file.path).stat()
         except OSError:
@@ -107,6 +107,13 @@ class Shelf:
     def snapshot(self, revision: str) -> Snapshot:
         """A revision's place."""
         return Snapshot(self.folder / revision.replace(":", "-"))
+
+    def others(self, revision: str) -> list[Snapshot]:
+        """Those of other revisions that are complete, or were, the last one first."""
+        mine = self.snapshot(revision)
+        manifests = sorted(self.folder.glob(f"*{_MANIFEST}"), key=lambda path: path.stat().st_mtime, reverse=True)
+        found = [Snapshot(path.with_name(path.name.removesuffix(_MANIFEST))) for path in manifests]
+        return [each for each in found if each != mine]
 
     def known(self) -> str | None:
         """The revision that its reference is, or was when it was last looked up."""

@@ -1,10 +1,14 @@
 """Whether the cache volume has room for what is to come."""
 
+import contextlib
+import errno
 import os
 from pathlib import Path
 
 from gptservice_runtime import contract, models, units
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What a full file system answers."""
 _ENGINE_PART = 20
 """One in so many bytes of a bounded volume is left to the engine's own caches: beyond the bound the pod is evicted."""
 
@@ -37,8 +41,11 @@ def _free(root: Path, limit: int | None) -> int:
 
 
 def _used(root: Path) -> int:
-    used = 0
+    """Bytes; a file that revisions share counts once, and one that is removed meanwhile not at all."""
+    used = dict[tuple[int, int], int]()
     for folder, _, names in os.walk(root):
         for name in names:
-            used += (Path(folder) / name).lstat().st_blocks * 512
-    return used
+            with contextlib.suppress(FileNotFoundError):
+                found = (Path(folder) / name).lstat()
+                used[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(used.values())

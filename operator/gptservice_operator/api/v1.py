@@ -14,7 +14,7 @@ from .cache import Cache
 from .engine import Engine, Gpu, ModelEngine, Resources
 from .exposure import DisruptionBudget, Monitoring, NetworkPolicy, ServiceSpec, Tracing
 from .quantity import quantity
-from .rollout import Rollout, is_zero, zero_in_cel
+from .rollout import Rollout, is_zero
 from .scheduling import Scheduling
 from .status import GPTServiceStatus
 from .uri import IN_A_STORE, STORES, ModelName, ModelUri, is_in_a_store
@@ -28,19 +28,15 @@ MAX_NAME = 63
 ContextLength = Annotated[int, Field(ge=1, le=16777216)]
 
 
-def _one_pod(spec: str) -> str:
-    return (
-        f"has({spec}.cache) && has({spec}.cache.size) && "
-        f"(!has({spec}.cache.accessModes) || !{spec}.cache.accessModes.exists(m, m == 'ReadWriteMany'))"
-    )
+_ONE_POD = (
+    "has(self.cache) && has(self.cache.size) && "
+    "(!has(self.cache.accessModes) || !self.cache.accessModes.exists(m, m == 'ReadWriteMany'))"
+)
 
 
 def _none_unavailable(spec: str) -> str:
     bound = f"{spec}.rollout.maxUnavailable"
-    return f"has({spec}.rollout) && has({bound}) && {zero_in_cel(bound)}"
-
-
-_ONE_POD = _one_pod("self")
+    return f"has({spec}.rollout) && has({bound}) && ({bound} == 0 || {bound} == '0%')"
 
 
 def _one_pod_at_a_time(spec: Any) -> bool:
@@ -97,7 +93,8 @@ _SPEC_RULES = (
         "rollout.maxUnavailable 0 starts the new pod beside the old one, which needs a cache that two pods can use at "
         "a time: set it to 1, or cache.accessModes to [ReadWriteMany]",
         lambda spec: not _one_pod_at_a_time(spec) or spec.rollout is None or not is_zero(spec.rollout.max_unavailable),
-        spares=f"{_one_pod('old')} && {_none_unavailable('old')}",
+        # What a list in it holds may not be asked: the API server knows no bound of `old`, and so none of the cost.
+        spares=f"has(old.cache) && has(old.cache.size) && {_none_unavailable('old')}",
     ),
     # Of a name of the catalogue, which has no '/', nothing is known here.
     Rule(

@@ -168,31 +168,31 @@ class Downloader:
         self, connection: http.Http, listing: Listing, snapshot: Snapshot, scratch: Path
     ) -> list[FileDigest]:
         found, missing = await self._sort(listing, snapshot, scratch)
-        parts = {remote.path: scratch / f"{remote.path}.part" for remote in missing}
-        still = sum(max(remote.size - file.size_of(parts[remote.path]), 0) for remote in missing)
+        parts = {remote.path: scratch / f"{remote.path}.part" for remote, _ in missing}
+        still = sum(max(remote.size - file.size_of(parts[remote.path]), 0) for remote, _ in missing)
         # An archive and what is in it are there side by side for a while.
         still += sum(remote.size for remote in listing.files if remote.is_archive)
         await asyncio.to_thread(space.demand, self._place.cache_root, still, self._place.limit)
         slots = asyncio.Semaphore(_AT_A_TIME)
         shared = file.Transfer(http=connection, source=self._source, patience=self._patience, progress=self.progress)
 
-        async def one(remote: RemoteFile) -> FileDigest:
+        async def one(remote: RemoteFile, twin: Path | None) -> FileDigest:
             async with slots:
                 part = parts[remote.path]
-                if (twin := missing[remote]) is not None:
+                if twin is not None:
                     await asyncio.to_thread(twins.copy, twin, part)
                 sha256 = await shared.obtain(remote, part, _place_of(remote, snapshot, scratch))
             return FileDigest(path=remote.path, size=remote.size, sha256=sha256)
 
-        return [*found, *await _together(one(remote) for remote in missing)]
+        return [*found, *await _together(one(*each) for each in missing)]
 
     async def _sort(
         self, listing: Listing, snapshot: Snapshot, scratch: Path
-    ) -> tuple[list[FileDigest], dict[RemoteFile, Path | None]]:
+    ) -> tuple[list[FileDigest], list[tuple[RemoteFile, Path | None]]]:
         """Those that are there and right, and those to download or, where there is a path, to copy from there."""
         siblings = await asyncio.to_thread(self._shelf.others, listing.revision)
         known = await asyncio.to_thread(twins.Twins, siblings, thorough=self._demanded is not None)
-        found, missing = list[FileDigest](), dict[RemoteFile, Path | None]()
+        found, missing = list[FileDigest](), list[tuple[RemoteFile, Path | None]]()
         for remote in listing.files:
             place = _place_of(remote, snapshot, scratch)
             twin: Path | None = None
@@ -201,7 +201,7 @@ class Downloader:
                 place.unlink(missing_ok=True)
                 twin, sha256 = await asyncio.to_thread(self._linked, known, remote, scratch / "twin.link", place)
             if sha256 is None:
-                missing[remote] = twin
+                missing.append((remote, twin))
             else:
                 self.progress.present += remote.size
                 found.append(FileDigest(path=remote.path, size=remote.size, sha256=sha256))

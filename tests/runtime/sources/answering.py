@@ -49,6 +49,5 @@ async def fetched(source: Source, cache: Path, *, tries: int = 6, stall: float =
         download.Place(cache_root=cache, limit=None),
         retrying.Patience(tries=tries, pause=0.01, stall=stall),
         admit=lambda _files: None,
-        thorough=False,
     )
     return await downloader.run()

@@ -44,6 +44,7 @@ class Hub:
     sent: int = 0
 
     who = "the hub"
+    ca_remedy = "nothing"
     tls = None
     reference = "main"
     pinned = None

@@ -51,6 +51,7 @@ KINDS = {
     "HorizontalPodAutoscaler": Kind("autoscaling/v2", "horizontalpodautoscalers"),
     "Secret": Kind("v1", "secrets"),
     "Event": Kind("v1", "events"),
+    "PersistentVolume": Kind("v1", "persistentvolumes", namespaced=False),
     "PersistentVolumeClaim": Kind("v1", "persistentvolumeclaims"),
     "ServiceAccount": Kind("v1", "serviceaccounts"),
     "PodDisruptionBudget": Kind("policy/v1", "poddisruptionbudgets"),

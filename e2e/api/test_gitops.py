@@ -28,6 +28,16 @@ def team(kube: Kube) -> Iterator[str]:
     wait_until(lambda: kube.find("Namespace", TEAM), lambda found: found is None, f"{TEAM} to go", timeout=90)
 
 
+@pytest.fixture
+def shared_disk(kube: Kube) -> Iterator[None]:
+    """A volume for a cache that several pods use."""
+    volume = {"capacity": {"storage": "100Gi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/nowhere"}}
+    kube.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "shared-disk"}, "spec": volume})
+    yield
+    kube.delete("PersistentVolume", "shared-disk")
+
+
+@pytest.mark.usefixtures("shared_disk")
 def test_a_folder_of_services_is_applied_and_comes_up(
     operator: OperatorProcess, kube: Kube, kubectl: Kubectl, team: str, catalogue: Callable[[str], Any]
 ) -> None:

@@ -12,7 +12,10 @@ from tests.runtime.harness import Runtime
 pytestmark = [pytest.mark.node, pytest.mark.vllm, pytest.mark.long]
 
 START_SECONDS = 600
-ARGUMENTS = ("--dtype=float32", "--enforce-eager", "--max-model-len=512", "--runner=pooling", "--convert=embed")
+ARGUMENTS = (
+    *("--dtype=float32", "--enforce-eager", "--max-model-len=512", "--kv-cache-memory-bytes=1G"),
+    *("--runner=pooling", "--convert=embed"),
+)
 
 
 async def test_a_model_that_embeds_becomes_ready(tmp_path: Path) -> None:

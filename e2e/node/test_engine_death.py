@@ -46,7 +46,7 @@ async def test_a_crash_is_told_in_the_engines_last_words(
     ("die", "words"),
     [
         pytest.param(kill_engine, "SIGKILL", id="engine"),
-        pytest.param(kill_supervisor, "exit code 137", id="supervisor"),
+        pytest.param(kill_supervisor, "exit code 137", id="supervisor", marks=pytest.mark.long),
     ],
 )
 def test_a_killed_process_is_named_and_started_again(

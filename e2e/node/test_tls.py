@@ -121,12 +121,20 @@ def test_the_key_of_the_ca_does_not_reach_the_pod(secured: Object, observer: Obs
     assert {each.name for each in (inside / "tls").glob("[!.]*")} == {"tls.crt", "tls.key"}
 
 
-async def test_three_certificates_in_a_row_count_without_a_restart(
-    secured: Object, reach: Reach, authority: Authority, kube: Kube, namespace: str, observer: Observer, tmp_path: Path
+@pytest.mark.parametrize("rotations", [1, pytest.param(3, marks=pytest.mark.long)])
+async def test_another_certificate_counts_without_a_restart(
+    secured: Object,
+    reach: Reach,
+    authority: Authority,
+    kube: Kube,
+    namespace: str,
+    observer: Observer,
+    tmp_path: Path,
+    rotations: int,
 ) -> None:
     own = authority.issue("client", "client")
     before = list(map(containers.identity, observer.pods(NAME)))
-    for number in range(3):
+    for number in range(rotations):
         issuer = Authority(tmp_path / str(number), f"issuer {number}")
         kube.merge(
             "Secret", "cert", namespace, {"stringData": tls_secret("cert", pair(issuer, namespace))["stringData"]}

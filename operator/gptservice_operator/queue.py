@@ -57,7 +57,8 @@ class Queue:
     backoff_base: float
     backoff_max: float
     interval: float
-    """Shortest time in seconds between the starts of two passes of one service, unless the second is urgent."""
+    """Shortest time in seconds between the starts of two passes of one service, unless the second is urgent or the
+    first has failed: then the back-off alone says when."""
     retry_after: Callable[[Exception], float | None] = lambda _: None
     """Seconds that an error asks to wait at least."""
     last_progress: float = 0.0
@@ -78,13 +79,17 @@ class Queue:
         due = now + after
         if urgent:
             item.failures, item.urgent = 0, True
-            due = max(due, item.edits_paid - (EDITS_AT_ONCE - 1) * self.interval)
+            due = max(due, self._next_edit(item))
         else:
             due = max(due, item.not_before)
         if item.due is None or due < item.due:
             item.due = due
             if not item.running:
                 self._schedule(due, key)
+
+    def _next_edit(self, item: _Item) -> float:
+        """Return the time from which another edit may be looked at."""
+        return item.edits_paid - (EDITS_AT_ONCE - 1) * self.interval
 
     def try_again(self) -> None:
         """End all back-offs within ``backoff_base`` seconds: what has failed may succeed now."""
@@ -184,7 +189,7 @@ class Queue:
         item.failures += 1
         ceiling = min(self.backoff_max, self.backoff_base * 2.0 ** min(item.failures - 1, 30))
         wait = max(ceiling * random.uniform(0.5, 1.0), self.retry_after(error) or 0.0)  # noqa: S311  # jitter
-        item.not_before = max(item.not_before, self.clock() + wait)
+        item.not_before = max(self.clock() + wait, self._next_edit(item))
         if not item.urgent:
             item.due = None
         self.wake(key)

@@ -107,8 +107,6 @@ class App:
     def on_asked(self, one: Collection) -> None:
         """Take note that a watch lives."""
         self.asked[one] = time.monotonic()
-        if self.access.note_watched(one):
-            self.listing.request_one(one)
 
     def on_opened(self, namespace: str) -> None:
         """Look at the services of a namespace that may be read again; its watches have their time to begin."""
@@ -225,6 +223,7 @@ async def _run_tasks(app: App, started: float) -> None:
     tracing = Tracing(
         scope=app.access.scope,
         listed=app.on_listed,
+        began=app.listing.allow_watch,
         asked=app.on_asked,
         refused=app.listing.refuse_watch,
         on_scan=app.discovery.on_scan,

@@ -58,6 +58,11 @@ class Listing:
         if one in self._wanted:
             self._wanted[one].set()
 
+    def allow_watch(self, one: Collection) -> None:
+        """Read what may be watched again."""
+        if self.access.note_watched(one):
+            self.request_one(one)
+
     def refuse_watch(self, one: Collection) -> None:
         """Leave a namespace out of which something may not be watched. Where all are watched at once, a probe tells."""
         if one.namespace is not None:
@@ -115,7 +120,8 @@ class Listing:
 
     def _forget(self, one: Collection) -> None:
         """Drop what is stored of a collection that may not be read: it would grow old, and never leave."""
-        self.store.sweep(one.kind, (), self.store.mark(), one.namespace)
+        for entry in self.store.sweep(one.kind, (), self.store.mark(), one.namespace):
+            self.changed(one.kind, entry)
         metrics.STORE_OBJECTS.labels(one.kind.name).set(self.store.count(one.kind))
 
     async def _pages(self, one: Collection, selector: str | None) -> AsyncIterator[Page]:

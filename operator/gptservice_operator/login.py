@@ -28,6 +28,8 @@ class Tracing:
     scope: Scope
     listed: Callable[[Collection], None]
     """Called when kopf has listed a kind, so that its watch begins."""
+    began: Callable[[Collection], None]
+    """Called for a watch that the API server answers."""
     asked: Callable[[Collection], None]
     """Called for a watch that was asked for, also where nobody answers, but not where it is forbidden."""
     refused: Callable[[Collection], None]
@@ -95,6 +97,8 @@ def _trace_watches(tracing: Tracing) -> aiohttp.TraceConfig:
 
     async def on_request_end(_session: Any, _context: Any, params: aiohttp.TraceRequestEndParams) -> None:
         one, status = watched(params.url), params.response.status
+        if one is not None and status == HTTPStatus.OK:
+            tracing.began(one)
         if one is not None and status not in _REFUSED:
             tracing.asked(one)
         elif one is not None and status == HTTPStatus.FORBIDDEN:

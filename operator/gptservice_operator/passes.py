@@ -24,10 +24,13 @@ def build_queue(
 
     async def run_pass(key: Key) -> float | None:
         if not may_look(key[0]):
+            reconciler.forget(key)
             return None
         with logs.in_pass(*key) as number, metrics.PASS_SECONDS.time():
             again = await _noted(reconciler, key, journal, number)
         if store.service(key) is None:
+            # The pass itself may have seen that it is gone, of which no watch then tells any more.
+            reconciler.forget(key)
             queue.forget(key)
             journal.forget(key)
         return again

@@ -54,10 +54,7 @@ class Reconciler:
         """
         snapshot = self.store.snapshot(key)
         if snapshot is None or "deletionTimestamp" in snapshot.service["metadata"]:
-            self.mounts.forget(key)
-            self.contests.forget(key)
-            self.recorder.forget(key)
-            self.census.forget(key)
+            self.forget(key)
             return None
         now = self.now()
         self.census.see(snapshot.service, now)
@@ -69,6 +66,13 @@ class Reconciler:
         raise_unless_settled(failures)
         waits = (stuck.again, left, decision.fate.again, decision.replacement.again, self.contests.again(key, now))
         return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a service that is gone, or is not to be looked at."""
+        self.mounts.forget(key)
+        self.contests.forget(key)
+        self.recorder.forget(key)
+        self.census.forget(key)
 
     async def _act(self, snapshot: Snapshot, now: datetime.datetime) -> tuple[Decision, list[errors.OperatorError]]:
         """Decide, and write what differs.

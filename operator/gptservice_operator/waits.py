@@ -164,7 +164,8 @@ def _hindrances(case: Case, marks: Marks, switched: datetime.datetime) -> Iterat
     if stuck is not None:
         closed = _closed(case, stuck)
         is_failure = not (closed or _lacks_what_it_lacked(case, stuck, marks))
-        yield _Hindrance(stuck.since, budget, blocked.in_vain(case, stuck, closed), is_failure)
+        since = _lost_since(case, marks) or stuck.since
+        yield _Hindrance(since, budget, blocked.in_vain(case, stuck, closed), is_failure)
     if case.way_back is None:
         return
     for pod in case.of_revision(key):
@@ -193,6 +194,26 @@ def _lacks_what_it_lacked(case: Case, stuck: Stuck, marks: Marks) -> bool:
     return case.placed >= min(marks.places, case.wanted)
 
 
+def _lost_since(case: Case, marks: Marks) -> datetime.datetime | None:
+    """Return since when fewer pods have a node than before: others wait for one since long, and that is nothing new."""
+    short = min(marks.places, case.wanted) - case.placed if marks.places is not None else 0
+    waiting = [pod for pod in case.present() if not pod_state.has_node(pod)]
+    if short <= 0:
+        return None
+    if len(waiting) < case.wanted - case.placed:
+        return datetime.datetime.max.replace(tzinfo=datetime.UTC)  # those in their place are not made yet
+    made = sorted((at for pod in waiting if (at := pod_state.created(pod)) is not None), reverse=True)
+    return made[short - 1] if len(made) >= short else None
+
+
+def _waits_for_any(case: Case, cause: Cause) -> bool:
+    """Return whether the pods of the revision before would wait for the same scheduler."""
+    if cause.reason is not conditions.NO_SCHEDULER or case.way_back is None:
+        return False
+    before = section(case.way_back.data, "template", "spec")
+    return before.get("schedulerName") == _spec(case).get("schedulerName")
+
+
 def _of_pod(case: Case, pod: Body, budget: float) -> Iterator[_Hindrance]:
     """An image may take long to come, of which nothing tells: a pod that says nothing has its start-up budget."""
     cause = causes.find([pod_state.only(pod, case.containers)], None, case.complaints)
@@ -202,7 +223,7 @@ def _of_pod(case: Case, pod: Body, budget: float) -> Iterator[_Hindrance]:
     if cause is None or since is None:
         return
     if cause.reason in NEVER_STARTS:
-        yield _Hindrance(since, budget, cause)
+        yield _Hindrance(since, budget, cause, is_failure=not _waits_for_any(case, cause))
     elif others is not None and (others.reason in NEVER_STARTS or others.reason.failing):
         # Whoever puts a container into the pods puts it into those of any revision.
         yield _Hindrance(since, budget, others, is_failure=False)

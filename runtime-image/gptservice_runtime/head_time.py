@@ -39,10 +39,12 @@ def _install(protocol: Any, idle_seconds: float, head_seconds: float) -> None:
 
     def data_received(self: Any, data: bytes) -> None:
         before = self.cycle
+        # An answer may be given before the body has come, which is no head then.
+        is_body = before is not None and before.more_body
         received(self, data)
         if self.cycle is not before:
             _disarm(self)
-        elif not self.head_has_begun and (before is None or before.response_complete):
+        elif not (is_body or self.head_has_begun) and (before is None or before.response_complete):
             _arm(self, head_seconds)
             self.head_has_begun = True
 

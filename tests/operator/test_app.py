@@ -17,9 +17,11 @@ from gptservice_operator.api import kinds
 from gptservice_operator.api.kinds import Kind
 from gptservice_operator.app import App, build_app
 from gptservice_operator.cluster import Page
+from gptservice_operator.journal import Journal
 from gptservice_operator.listing import AGAIN_SECONDS
 from gptservice_operator.queue import Queue
 from gptservice_operator.scope import Collection
+from gptservice_operator.store import Store
 from gptservice_operator.watches import build_settings
 from tests.operator import builders, virtual_time
 from tests.operator.builders import NAMESPACE, Body
@@ -413,6 +415,7 @@ class TestARefusedNamespace:
             app.listing.refuse_watch(there)
             assert app.problems() == []
             app.on_asked(there)
+            app.listing.allow_watch(there)
             app.asked |= {Collection(kinds.SERVICE, "team-b"): -late}
             await asyncio.sleep(1)
             assert app.access.refused() == {}
@@ -510,3 +513,17 @@ class TestSettings:
         settings = build_settings(builders.config(request_timeout_seconds=5.0))
         assert settings.networking.request_timeout == 5
         assert settings.networking.connect_timeout == 5
+
+
+@pytest.mark.parametrize("may_look", [True, False])
+async def test_a_service_that_is_gone_or_out_of_reach_is_forgotten(may_look: bool) -> None:
+    """It would be counted as down for ever: its pass may be the only one to see that it is gone."""
+    forgotten: list[tuple[str, str]] = []
+
+    async def reconcile(_: tuple[str, str]) -> None:
+        return None
+
+    reconciler = cast(Any, SimpleNamespace(reconcile=reconcile, forget=forgotten.append))
+    queue = passes.build_queue(builders.config(), reconciler, Store(), Journal(), lambda _: may_look)
+    await queue.run_pass(CHAT)
+    assert forgotten == [CHAT]

@@ -43,11 +43,13 @@ class Session:
     def __init__(self) -> None:
         self.told: list[Collection] = []
         self.asked: list[Collection] = []
+        self.began: list[Collection] = []
         self.refused: list[Collection] = []
         self.scans = 0
         tracing = Tracing(
             scope=Scope(),
             listed=self.told.append,
+            began=self.began.append,
             asked=self.asked.append,
             refused=self.refused.append,
             on_scan=self.scan,
@@ -113,6 +115,7 @@ async def test_a_watch_that_was_asked_for_is_told_unless_it_may_not_be(
     await session.ask("GET", f"/api/v1/pods?watch=true&answer={status}")
     await session.ask("GET", f"/api/v1/pods?limit=500&answer={status}")
     assert session.asked == ([Collection(kinds.POD)] if told else [])
+    assert session.began == ([Collection(kinds.POD)] if status == 200 else [])
     assert session.refused == ([Collection(kinds.POD)] if status == 403 else [])
 
 
@@ -165,6 +168,11 @@ async def test_without_credentials_there_is_no_session(monkeypatch: pytest.Monke
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     nothing = Tracing(
-        scope=Scope(), listed=lambda _: None, asked=lambda _: None, refused=lambda _: None, on_scan=no_scan
+        scope=Scope(),
+        listed=lambda _: None,
+        began=lambda _: None,
+        asked=lambda _: None,
+        refused=lambda _: None,
+        on_scan=no_scan,
     )
     assert login_traced(nothing, **LOGIN) is None

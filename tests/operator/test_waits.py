@@ -116,13 +116,25 @@ class TestNeverStarts:
         failed = judged(creating, marks=switched(WAIT), complaints=complaints).marks.failed
         assert str(failed).startswith("SecretNotFound: ")
 
-    @pytest.mark.parametrize("reason", [conditions.VOLUME_IN_USE, conditions.NO_SCHEDULER], ids=lambda one: one.name)
-    def test_what_else_keeps_it_from_starting(self, reason: Reason) -> None:
+    @pytest.mark.parametrize(
+        ("reason", "new"),
+        [
+            (conditions.VOLUME_IN_USE, {}),
+            (conditions.NO_SCHEDULER, {"scheduling": {"schedulerName": "typo"}}),
+        ],
+        ids=["volume", "scheduler"],
+    )
+    def test_what_else_keeps_it_from_starting(self, reason: Reason, new: Body) -> None:
         waits = placed(900, containers=held_up("ContainerCreating"))
         complaints = {waits["metadata"]["uid"]: Complaint(reason, "so it is")}
-        failed = judged(waits, marks=switched(WAIT), complaints=complaints).marks.failed
+        failed = judged(waits, marks=switched(WAIT), complaints=complaints, new=new).marks.failed
         assert str(failed).startswith(f"{reason.name}: ")
         assert judged(served(), waits, complaints=complaints) == Fate(), "the old pods serve"
+
+    def test_a_scheduler_that_the_revision_before_needs_too_is_waited_for(self) -> None:
+        waits = placed(900, containers=held_up("ContainerCreating"))
+        complaints = {waits["metadata"]["uid"]: Complaint(conditions.NO_SCHEDULER, "so it is")}
+        assert judged(waits, marks=switched(WAIT), complaints=complaints).marks.failed is None
 
     def test_of_a_pod_that_says_nothing_the_start_up_budget_is_waited_for(self) -> None:
         """It may be fetching a large image."""

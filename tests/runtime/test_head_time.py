@@ -40,9 +40,14 @@ async def slow_answer(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"ok"})
 
 
+async def early_answer(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 429, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
 @asynccontextmanager
-async def serving(http: Any) -> AsyncIterator[int]:
-    config = uvicorn.Config(slow_answer, port=0, http=http, lifespan="off", log_config=None, timeout_keep_alive=30)
+async def serving(http: Any, app: Any = slow_answer) -> AsyncIterator[int]:
+    config = uvicorn.Config(app, port=0, http=http, lifespan="off", log_config=None, timeout_keep_alive=30)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server._serve())
     await until(lambda: server.started, "the server")
@@ -102,6 +107,20 @@ async def test_bodies_answers_and_pauses_have_their_own_times(http: str) -> None
             await asyncio.sleep(2 * IDLE)
         writer.write(REQUEST[:20])
         assert HEAD * 0.9 <= await seconds_open(reader) < 3
+        writer.close()
+
+
+@pytest.mark.parametrize("http", ["httptools", "h11"])
+async def test_the_rest_of_a_body_after_an_early_answer_is_no_head(http: str) -> None:
+    """As a 429 is given: what follows is a pause between requests, which has its own time."""
+    async with serving(http, early_answer) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REQUEST)
+        await reader.readuntil(b"no")
+        writer.write(b"{}")
+        await asyncio.sleep(2 * HEAD)
+        writer.write(REQUEST)
+        await reader.readuntil(b"no")
         writer.close()
 
 

@@ -43,7 +43,8 @@ def over(lower: Mapping[str, Entry], layer: Mapping[str, Entry]) -> dict[str, En
         if path.name == _OPAQUE:
             below.add(path.parent)
         elif path.name.startswith(_WHITEOUT) and not path.name.startswith(_OTHER):
-            whole.add(path.with_name(path.name.removeprefix(_WHITEOUT) or _WHITEOUT))
+            removed = path.name.removeprefix(_WHITEOUT)
+            whole |= {path.with_name(removed)} if removed not in ("", ".", "..") else set()
         elif entry.kind != FOLDER:
             # What was in a folder of this name is not to be reached any more.
             below.add(path)

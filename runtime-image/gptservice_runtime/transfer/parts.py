@@ -59,6 +59,8 @@ class Parts:
             beat = _seen(folder)
             if folder == self.own or beat is None or beat == self._alive.get(folder):
                 _remove(folder)
+        # As 0.1 had them, of all pods together; what lies there is never gone on with.
+        shutil.rmtree(self._folder.with_suffix(".parts"), ignore_errors=True)
         with contextlib.suppress(OSError):
             self._folder.rmdir()
 

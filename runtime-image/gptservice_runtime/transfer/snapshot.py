@@ -2,7 +2,7 @@
 
 models/SHELF/REVISION/          the files, each renamed into place when it is whole and its digest right
 models/SHELF/REVISION.json      the manifest: every file's size, digest and time; written last
-models/SHELF/REVISION.parts/    files on their way, and archives until they are unpacked; see parts.py
+models/SHELF/REVISION.pods/     files on their way, and archives until they are unpacked; see parts.py
 models/SHELF/REVISION.lock      see lock.py
 models/SHELF/refs/REFERENCE     the revision that a branch or tag was when it was last looked up
 
@@ -54,7 +54,7 @@ class Snapshot:
     @property
     def parts(self) -> Path:
         """Files on their way, of all pods."""
-        return self.base.with_name(f"{self.base.name}.parts")
+        return self.base.with_name(f"{self.base.name}.pods")
 
     @property
     def _manifest(self) -> Path:

@@ -290,7 +290,7 @@ async def test_a_model_that_does_not_fit_is_refused_before_a_byte_comes(pod: Mak
 
 async def test_a_volume_that_fills_up_meanwhile_is_named(pod: MakePod, repository: Repository) -> None:
     one = pod()
-    parts = snapshot(one.cache, repository).with_suffix(".parts") / platform.node()
+    parts = snapshot(one.cache, repository).with_suffix(".pods") / platform.node()
     part = parts / "model-00002-of-00002.safetensors.part"
     part.parent.mkdir(parents=True)
     part.symlink_to("/dev/full")

@@ -183,6 +183,7 @@ def test_zeros_behind_its_end_and_a_second_member_are_gzip_s_own(tmp_path: Path)
         pytest.param(extended({"comment": "a" * (9 << 15)}) * 4, "headers of an entry are too long", id="long ones"),
         pytest.param(extended({"GNU.sparse.map": "a,b", "GNU.sparse.major": "0"}), "no tar", id="no map"),
         pytest.param(extended({"path": "n" * 5000}), "is too long", id="a long name"),
+        pytest.param(extended({"GNU.sparse.map": "0,1", "GNU.sparse.size": "3145728"}), "sparse", id="a sparse file"),
     ],
 )
 def test_headers_that_nobody_writes_are_refused(tmp_path: Path, headers: bytes, words: str, mode: str) -> None:

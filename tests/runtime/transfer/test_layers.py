@@ -23,7 +23,7 @@ def layer(archive: str, *names: str, kind: str = layers.FILE) -> dict[str, layer
         pytest.param([".wh..wh..opq"], set[str](), id="all is removed"),
         pytest.param([".wh..wh.plnk"], {*LOWER}, id="a name of a file system's own"),
         pytest.param(["old"], {"old", "older.py", "new.py"}, id="a file takes a folder's place"),
-        pytest.param([".wh."], {*LOWER}, id="nothing is named"),
+        pytest.param([".wh.", "old/.wh..", "old/.wh..."], {*LOWER}, id="nothing is named"),
     ],
 )
 def test_what_a_layer_removes(upper: list[str], left: set[str]) -> None:

@@ -118,3 +118,14 @@ async def test_a_volume_that_cannot_be_written_for_a_moment_ends_nothing(
         before = (tmp_path / "mine.beat").read_text()
         await asyncio.sleep(0.1)
         assert (tmp_path / "mine.beat").read_text() != before
+
+
+async def test_what_an_older_runtime_left_is_removed(tmp_path: Path) -> None:
+    old = tmp_path / "REVISION.parts" / "1_Pooling"
+    old.mkdir(parents=True)
+    (old / "config.json.part").write_text("of all pods")
+    own = Parts(tmp_path / "REVISION.pods", "a")
+    async with own.held():
+        assert os.listdir(own.own) == []
+    own.clear()
+    assert os.listdir(tmp_path) == []

@@ -36,7 +36,9 @@ from e2e.proxy import (
     ProxyThread,
     Switchboard,
     answer,
+    drop_reply,
     kill,
+    refuse_connection,
 )
 from e2e.proxy.faults import Fault
 from gptservice_operator.config import Config
@@ -50,8 +52,9 @@ _MOST_SECONDS = 120.0
 _QUIET_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
-# Not among them: connections that are closed, which the reference notices after a minute only, behind this proxy.
 FAULTS: Mapping[str, Fault] = {
+    "the connection is closed before": refuse_connection(),
+    "the reply is lost": drop_reply(),
     "409": answer(409),
     "422": answer(422),
     "429": answer(429),

@@ -66,6 +66,8 @@ def _reference(kube: Kube, kubeconfig: Path, folder: Path, way: Way = directly) 
         kube.apply(manifest)
     access = operator_process.access(kube, kubeconfig, _REFERENCE_ACCOUNT)
     command = (str(binary), f"--lease-namespace={NAMESPACE}", f"--image={FAST['GPTSERVICE_RUNTIME_IMAGE']}")
+    if way is not directly:
+        command = (*command, "--json")
     process = OperatorProcess(
         way(access).write(folder / "kubeconfig"), folder / "log", command=command, filled=b"caches filled"
     )

@@ -56,6 +56,7 @@ RUN_BY = {
         "docs/releasing.md: What a release is, sh 1",
         "docs/upgrading.md: Back, sh 1",
         "docs/upgrading.md: The operator, sh 1",
+        "docs/upgrading.md: The operator, sh 3",
     ),
     "tests/policy/test_policy.py": ("policy/README.md: Policy, sh 1",),
     "tests/runtime/sources/test_inspecting.py": ("docs/operations.md: Where models come from, sh 1",),

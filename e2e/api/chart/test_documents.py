@@ -121,6 +121,7 @@ def test_it_is_installed_looked_at_upgraded_and_rolled_back(
     older = "--set image.tag=0.0.1 --set runtime.image=registry.example.com/ai/gptservice-runtime:0.0.1"
     reader.shell(f"helm upgrade {RELEASE} charts/{RELEASE} --namespace {NAMESPACE} --reset-then-reuse-values {older}")
     assert kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"] != before
+    assert "UNAVAILABLE" in reader.run("docs/upgrading.md: The operator, sh 3")
     reader.run("docs/upgrading.md: The operator, sh 1")
     after = kubectl.get("deployment", RELEASE, namespace=NAMESPACE)["spec"]
     assert after == before, "both images are new, the values taken along"

@@ -162,20 +162,24 @@ func main() {
 	flag.StringVar(&runtimeImage, "image", "localhost/gptservice-standin:dev", "runtime image of the pods")
 	leaseNamespace := flag.String("lease-namespace", "gptservice-system", "namespace of the Lease")
 	elect := flag.Bool("leader-elect", true, "work only while holding the Lease")
+	json := flag.Bool("json", false, "speak JSON in place of protobuf, which a proxy cannot tell apart event by event")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
-	if err := run(*leaseNamespace, *elect); err != nil {
+	if err := run(*leaseNamespace, *elect, *json); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(leaseNamespace string, elect bool) error {
+func run(leaseNamespace string, elect, json bool) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
 	config.UserAgent = manager
+	if json {
+		config.ContentType = "application/json"
+	}
 	if err := addToScheme(scheme.Scheme); err != nil {
 		return err
 	}

@@ -65,7 +65,11 @@ def _reference(kube: Kube, kubeconfig: Path, folder: Path, way: Way = directly) 
     for manifest in _rights():
         kube.apply(manifest)
     access = operator_process.access(kube, kubeconfig, _REFERENCE_ACCOUNT)
-    command = (str(binary), f"--lease-namespace={NAMESPACE}", f"--image={FAST['GPTSERVICE_RUNTIME_IMAGE']}")
+    command: tuple[str, ...] = (
+        str(binary),
+        f"--lease-namespace={NAMESPACE}",
+        f"--image={FAST['GPTSERVICE_RUNTIME_IMAGE']}",
+    )
     if way is not directly:
         command = (*command, "--json")
     process = OperatorProcess(

@@ -294,12 +294,15 @@ class TestSwitch:
     @pytest.mark.parametrize(
         "going", [pod("gone", OLD, ready=True, deletionTimestamp=at(-30)), pod("gone", deletionTimestamp=at(-30))]
     )
-    @pytest.mark.parametrize("instead", [[], [unplaced(1, name="instead", creationTimestamp=at(1))]], ids=["none yet", "a new one"])
+    @pytest.mark.parametrize(
+        "instead", [[], [unplaced(1, name="instead", creationTimestamp=at(1))]], ids=["none yet", "a new one"]
+    )
     def test_a_pod_on_its_way_out_is_no_lack_of_those_that_have_waited_since_long(
         self, going: Body, instead: list[Body]
     ) -> None:
         """There are three replicas and two GPUs, so that one pod waits for good."""
-        pods = [served("n1", NEW), unplaced(900, name="n2", creationTimestamp=at(900)), going, *instead]
+        waits = unplaced(900, name="n2", creationTimestamp=at(900))
+        pods = [served("n1", NEW), waits, going, *instead]
         found = judged(*pods, marks=Marks(switched=at(900), held="2"), deployment=deployment(NEW, 3), replicas=3)
         assert (found.back_to, found.marks.failed) == (None, None)
 

@@ -45,7 +45,7 @@ class Tar:
     def entries(self) -> Iterator[tarfile.TarInfo]:
         """All of them; MalformedError where one is not as it should be, or the archive is not whole."""
         while (entry := self._next()) is not None:
-            if entry.sparse is not None:  # type: ignore[attr-defined]
+            if entry.sparse is not None:
                 raise MalformedError(f"{entry.name[:200]!r} is packed as a sparse file: pack it without --sparse (-S)")
             if entry.size > self._most:
                 raise MalformedError(f"{entry.name[:200]!r} cannot be of {entry.size} bytes in it: it is cut short")

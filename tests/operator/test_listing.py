@@ -85,6 +85,15 @@ async def soon() -> None:
     await asyncio.sleep(1)
 
 
+async def never_filled(listing: Listing) -> None:
+    """Ask for everything, and see that no pass may begin however long it takes."""
+    request_all(listing)
+    filled = asyncio.create_task(listing.filled())
+    await asyncio.sleep(10 * AGAIN_SECONDS)
+    assert not filled.done()
+    filled.cancel()
+
+
 def request_all(listing: Listing) -> None:
     for kind in kinds.WATCHED:
         listing.request(kind)
@@ -485,28 +494,14 @@ class TestARefusedNamespace:
     ) -> None:
         world = self.world(*namespaces, namespaces=namespaces)
 
-        async def script(listing: Listing) -> None:
-            request_all(listing)
-            filled = asyncio.create_task(listing.filled())
-            await asyncio.sleep(10 * AGAIN_SECONDS)
-            assert not filled.done()
-            filled.cancel()
-
-        world.read(script)
+        world.read(never_filled)
         assert "cannot list" in world.access.missing()
 
     def test_an_operator_of_all_namespaces_waits_for_its_rights(self) -> None:
         world = World(Lists())
         world.cluster.failures["list", "Pod"] = errors.Forbidden("list Pod: forbidden")
 
-        async def script(listing: Listing) -> None:
-            request_all(listing)
-            filled = asyncio.create_task(listing.filled())
-            await asyncio.sleep(10 * AGAIN_SECONDS)
-            assert not filled.done()
-            filled.cancel()
-
-        world.read(script)
+        world.read(never_filled)
         assert world.access.missing() == "the first list of pods"
         assert world.access.refused() == {}
 
@@ -514,14 +509,7 @@ class TestARefusedNamespace:
         world = self.world()
         world.cluster.failures["list", "Pod"] = errors.Transient("no answer")
 
-        async def script(listing: Listing) -> None:
-            request_all(listing)
-            filled = asyncio.create_task(listing.filled())
-            await asyncio.sleep(10 * AGAIN_SECONDS)
-            assert not filled.done()
-            filled.cancel()
-
-        world.read(script)
+        world.read(never_filled)
         assert world.access.refused() == {}
 
     def test_one_that_may_be_listed_but_not_watched_is_left_out_until_it_is_watched(self) -> None:

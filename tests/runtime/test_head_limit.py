@@ -1,16 +1,13 @@
 """Heads that never end, over real connections to uvicorn with the parser that vLLM's image has."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gptservice_runtime import head_limit
-from tests.runtime.harness import until
+from tests.runtime.uvicorn_server import serving
 
 pytestmark = pytest.mark.wiring
 
@@ -39,19 +36,6 @@ async def echo_size(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-@asynccontextmanager
-async def serving() -> AsyncIterator[int]:
-    config = uvicorn.Config(echo_size, port=0, http="httptools", lifespan="off", log_config=None)
-    server = uvicorn.Server(config)
-    running = asyncio.create_task(server._serve())
-    await until(lambda: server.started, "the server")
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        await running
-
-
 async def send_until_closed(writer: asyncio.StreamWriter, reader: asyncio.StreamReader, piece: bytes) -> int:
     """Bytes that could be sent before the connection was closed, at most 50 MB."""
     sent = 0
@@ -68,7 +52,7 @@ async def send_until_closed(writer: asyncio.StreamWriter, reader: asyncio.Stream
 
 @pytest.mark.parametrize("piece", [LINE, b"x" * 1000], ids=["many headers", "one header's value"])
 async def test_a_head_that_never_ends_is_cut(piece: bytes) -> None:
-    async with serving() as port:
+    async with serving(echo_size) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: ")
         assert await send_until_closed(writer, reader, piece) < 20_000_000
@@ -87,7 +71,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     ],
 )
 async def test_what_is_no_body_never_ends_and_is_cut(begin: bytes, piece: bytes) -> None:
-    async with serving() as port:
+    async with serving(echo_size) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(CHUNKED + begin)
         assert await send_until_closed(writer, reader, piece) < 20_000_000
@@ -96,7 +80,7 @@ async def test_what_is_no_body_never_ends_and_is_cut(begin: bytes, piece: bytes)
 
 async def test_a_body_in_many_small_chunks_passes_with_its_trailers() -> None:
     """Their framing alone is more than a head may have."""
-    async with serving() as port:
+    async with serving(echo_size) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(CHUNKED)
         for _ in range(1000):
@@ -109,7 +93,7 @@ async def test_a_body_in_many_small_chunks_passes_with_its_trailers() -> None:
 
 
 async def test_heads_that_end_and_bodies_of_any_length_pass_on_one_connection() -> None:
-    async with serving() as port:
+    async with serving(echo_size) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for size in (0, 10, 3_000_000, 10):
             head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % size + LINE * 30 + b"\r\n"

@@ -1,17 +1,15 @@
 """Connections that send no head, over real ones to uvicorn with both parsers."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
-import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gptservice_runtime import connections, head_time, sizes
-from tests.runtime.harness import until
+from tests.runtime.uvicorn_server import serving
 
 pytestmark = pytest.mark.wiring
 
@@ -45,19 +43,6 @@ async def early_answer(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"no"})
 
 
-@asynccontextmanager
-async def serving(http: Any, app: Any = slow_answer) -> AsyncIterator[int]:
-    config = uvicorn.Config(app, port=0, http=http, lifespan="off", log_config=None, timeout_keep_alive=30)
-    server = uvicorn.Server(config)
-    running = asyncio.create_task(server._serve())
-    await until(lambda: server.started, "the server")
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        await running
-
-
 async def seconds_open(reader: asyncio.StreamReader) -> float:
     began = asyncio.get_running_loop().time()
     async with asyncio.timeout(5):
@@ -68,7 +53,7 @@ async def seconds_open(reader: asyncio.StreamReader) -> float:
 
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 async def test_one_that_sends_nothing_is_closed(http: str) -> None:
-    async with serving(http) as port:
+    async with serving(slow_answer, http=http, keep_alive=30) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert IDLE * 0.9 <= await seconds_open(reader) < 3
         writer.close()
@@ -76,7 +61,7 @@ async def test_one_that_sends_nothing_is_closed(http: str) -> None:
 
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 async def test_a_head_that_does_not_end_is_closed_however_it_drips(http: str) -> None:
-    async with serving(http) as port:
+    async with serving(slow_answer, http=http, keep_alive=30) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"POST / HTTP/1.1\r\nX-Long: ")
 
@@ -94,7 +79,7 @@ async def test_a_head_that_does_not_end_is_closed_however_it_drips(http: str) ->
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 async def test_bodies_answers_and_pauses_have_their_own_times(http: str) -> None:
     """Each request takes longer than a head may, and so does the pause before the next one."""
-    async with serving(http) as port:
+    async with serving(slow_answer, http=http, keep_alive=30) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(2):
             await asyncio.sleep(IDLE / 2)
@@ -113,7 +98,7 @@ async def test_bodies_answers_and_pauses_have_their_own_times(http: str) -> None
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 async def test_the_rest_of_a_body_after_an_early_answer_is_no_head(http: str) -> None:
     """As a 429 is given: what follows is a pause between requests, which has its own time."""
-    async with serving(http, early_answer) as port:
+    async with serving(early_answer, http=http, keep_alive=30) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(REQUEST)
         await reader.readuntil(b"no")

@@ -14,9 +14,8 @@ Surge = _COUNT | Annotated[str, Field(pattern=r"^[0-9]{1,3}%$", max_length=4)]
 Unavailable = _COUNT | Annotated[str, Field(pattern=r"^([0-9]|[1-9][0-9]|100)%$", max_length=4)]
 
 
-def zero_in_cel(path: str) -> str:
-    """Return CEL for whether the surge or unavailability at a path is none at all."""
-    return f"(type({path}) == int ? {path} == 0 : {path}.matches('^0+%$'))"
+def _zero_in_cel(field: str) -> str:
+    return f"(type(self.{field}) == int ? self.{field} == 0 : self.{field}.matches('^0+%$'))"
 
 
 def is_zero(value: int | str | None) -> bool:
@@ -30,7 +29,7 @@ class Rollout(ApiModel):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "!(has(self.maxSurge) && has(self.maxUnavailable)) || "
-            f"!({zero_in_cel('self.maxSurge')} && {zero_in_cel('self.maxUnavailable')})",
+            f"!({_zero_in_cel('maxSurge')} && {_zero_in_cel('maxUnavailable')})",
             "maxSurge and maxUnavailable must not both be 0: no pod could ever be replaced",
             lambda rollout: not (is_zero(rollout.max_surge) and is_zero(rollout.max_unavailable)),
         ),

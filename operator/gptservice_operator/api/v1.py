@@ -27,7 +27,6 @@ Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$", max_length=71)]
 MAX_NAME = 63
 ContextLength = Annotated[int, Field(ge=1, le=16777216)]
 
-
 _ONE_POD = (
     "has(self.cache) && has(self.cache.size) && "
     "(!has(self.cache.accessModes) || !self.cache.accessModes.exists(m, m == 'ReadWriteMany'))"

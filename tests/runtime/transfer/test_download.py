@@ -114,6 +114,13 @@ async def fetch(hub: Hub, cache: Path, *, limit: int | None = None, demanded: st
     return await Downloader(hub, Place(cache_root=cache, limit=limit), patience, lambda _: None, demanded).run()
 
 
+async def fetch_as(pod: str, after: float, hub: Hub, cache: Path) -> Downloaded:
+    """As a pod of that name, so many seconds later."""
+    POD.set(pod)
+    await asyncio.sleep(after)
+    return await fetch(hub, cache)
+
+
 def assert_there(done: Downloaded, hub: Hub) -> None:
     assert done.revision == hub.revision
     assert {file.path: (done.folder / file.path).read_bytes() for file in done.files} == hub.files
@@ -244,12 +251,7 @@ async def test_two_pods_that_do_not_see_each_other_s_locks_both_get_the_model(
     monkeypatch.setattr(platform, "node", POD.get)
     hub.seconds_per_piece = 0.02
 
-    async def pod(name: str, after: float) -> Downloaded:
-        POD.set(name)
-        await asyncio.sleep(after)
-        return await fetch(hub, tmp_path)
-
-    for done in await asyncio.gather(pod("a", 0), pod("b", delay)):
+    for done in await asyncio.gather(fetch_as("a", 0, hub, tmp_path), fetch_as("b", delay, hub, tmp_path)):
         assert_there(done, hub)
     assert sorted(path.suffix for path in (tmp_path / "models" / "org--name").iterdir()) == ["", "", ".json", ".lock"]
 
@@ -264,13 +266,8 @@ async def test_a_pod_that_was_taken_for_dead_spoils_nothing(
     monkeypatch.setattr(platform, "node", POD.get)
     hub.seconds_per_piece = 0.03
 
-    async def pod(name: str, after: float) -> Downloaded:
-        POD.set(name)
-        await asyncio.sleep(after)
-        return await fetch(hub, tmp_path)
-
-    silent = asyncio.create_task(pod("silent", 0))
-    assert_there(await pod("other", 0.2), hub)
+    silent = asyncio.create_task(fetch_as("silent", 0, hub, tmp_path))
+    assert_there(await fetch_as("other", 0.2, hub, tmp_path), hub)
     assert_there(await silent, hub)
     assert hub.sent < 3 * len(WEIGHTS)
     await asyncio.sleep(0.5)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from . import app, config, logs
+from . import config, logs, process
 from .errors import OperatorError
 
 
@@ -20,7 +20,7 @@ def main() -> int:
         return 2
     logs.configure(settings.log_level, settings.log_format)
     try:
-        _run_to_end(app.run(settings, started))
+        _run_to_end(process.run(settings, started))
     except OperatorError as error:
         sys.stderr.write(f"gptservice-operator: {error}\n")
         return 1

@@ -1,18 +1,15 @@
-"""The process: its parts, who feeds whom, and its tasks."""
+"""The parts of the operator, who feeds whom, and the passes' tasks."""
 
 import asyncio
-import contextlib
 import datetime
 import logging
 import random
-import socket
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import __version__, extract, health, leader, metrics, web
+from . import extract, health, leader, metrics
 from .access import Access
 from .api import kinds
 from .api.body import section
@@ -20,23 +17,17 @@ from .cluster import Cluster
 from .config import Config
 from .debug import DebugPages
 from .discovery import Discovery
-from .errors import OperatorError
 from .extract import Entry, Key
 from .journal import Journal
 from .listing import Listing
-from .login import Tracing
 from .passes import build_queue
 from .queue import Queue
 from .reconcile import Reconciler
 from .scope import Collection, Scope
 from .skew import Skew
 from .store import Store
-from .watches import Hooks, watch
 
 logger = logging.getLogger(__name__)
-
-END_SECONDS = 1.0
-"""How long to wait for tasks that were told to end."""
 
 
 @dataclass(slots=True)
@@ -197,103 +188,3 @@ def build_app(config: Config, cluster: Cluster, election: leader.Election | None
     debug = DebugPages(store, queue, journal, reconciler.contests, access)
     app = App(config, store, queue, listing, access, cluster, skew, discovery, debug, election)
     return app
-
-
-async def run(config: Config, started: float) -> None:
-    """Run the operator until a signal ends it.
-
-    Raises:
-        OperatorError: the watches ended by themselves, without which the operator would be deaf; or the Lease is lost.
-    """
-    asyncio.get_running_loop().set_exception_handler(_on_loop_error)
-    async with contextlib.AsyncExitStack() as stack:
-        election = await _election(config, stack)
-        cluster = await Cluster.connect(
-            user_agent=f"gptservice-operator/{__version__}",
-            request_timeout=config.request_timeout_seconds,
-            may_write=election.leads if election is not None else lambda: True,
-        )
-        stack.push_async_callback(cluster.close)
-        app = build_app(config, cluster, election)
-        await _serve_pages(app, stack)
-        await _run_tasks(app, started)
-
-
-async def _run_tasks(app: App, started: float) -> None:
-    tracing = Tracing(
-        scope=app.access.scope,
-        listed=app.on_listed,
-        began=app.listing.allow_watch,
-        asked=app.on_asked,
-        refused=app.listing.refuse_watch,
-        on_scan=app.discovery.on_scan,
-    )
-    hooks = Hooks(on_event=app.on_event, tracing=tracing)
-    tasks = [
-        asyncio.create_task(watch(app.config, hooks), name="watches"),
-        asyncio.create_task(app.run(started), name="passes"),
-        asyncio.create_task(hooks.signalled.wait(), name="signal"),
-        asyncio.create_task(hooks.ending.wait(), name="watches ending"),
-    ]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            _raise_from(task)
-    finally:
-        await _end(tasks)
-        if app.election is not None:
-            await app.election.give_back()
-    if not hooks.signalled.is_set():
-        raise OperatorError("the watches ended by themselves; see the lines above. Ending, to be started again")
-
-
-def _raise_from(task: asyncio.Task[Any]) -> None:
-    """Raise what a task ended with; a lost Lease as what it is, and not as one of a group."""
-    try:
-        task.result()
-    except* leader.LostError as group:
-        raise group.exceptions[0] from None
-
-
-async def _election(config: Config, stack: contextlib.AsyncExitStack) -> leader.Election | None:
-    if not config.lease_seconds:
-        return None
-    agent = f"gptservice-operator-lease/{__version__}"
-    timeout = leader.request_seconds(config.lease_seconds)
-    connection = await Cluster.connect(user_agent=agent, request_timeout=timeout)
-    stack.push_async_callback(connection.close)
-    return leader.Election(
-        cluster=connection,
-        namespace=config.namespace,
-        identity=f"{config.pod_name or socket.gethostname()}_{config.pod_uid or uuid.uuid4()}",
-        seconds=config.lease_seconds,
-        clock=time.monotonic,
-        now=lambda: datetime.datetime.now(datetime.UTC),
-    )
-
-
-async def _serve_pages(app: App, stack: contextlib.AsyncExitStack) -> None:
-    pages = web.Pages(
-        problems=app.problems,
-        not_ready=app.not_ready,
-        refused=app.access.refused,
-        measure=app.measure,
-        overview=app.debug.overview,
-        one=app.debug.one,
-    )
-    await stack.enter_async_context(web.serving(web.probes(pages), web.EVERYWHERE, app.config.health_port))
-    await stack.enter_async_context(web.serving(web.metrics(pages), web.EVERYWHERE, app.config.metrics_port))
-    await stack.enter_async_context(web.serving(web.debug(pages), web.LOOPBACK, app.config.debug_port))
-
-
-def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report what no task did, but for kopf's watch generators: it leaves them to the loop, which cannot close them."""
-    if "asyncgen" not in context:
-        loop.default_exception_handler(context)
-
-
-async def _end(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel everything, within bounds: kopf forgets to close some watch generators and waits long for the rest."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks, timeout=END_SECONDS)

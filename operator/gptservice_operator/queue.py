@@ -31,7 +31,7 @@ class _Item:
     forgotten: bool = False
     failures: int = 0
     not_before: float = 0.0
-    """Earliest time of a pass that is not urgent."""
+    """Earliest time of a pass that is not urgent: of the interval, or of the back-off."""
     edits_paid: float = 0.0
     """When the urgent passes so far, one in each interval, would have come to their end."""
 
@@ -57,8 +57,8 @@ class Queue:
     backoff_base: float
     backoff_max: float
     interval: float
-    """Shortest time in seconds between the starts of two passes of one service, unless the second is urgent or the
-    first has failed: then the back-off alone says when."""
+    """Shortest time in seconds between the starts of two passes of one service for which events alone ask. An edit's
+    pass, and one that tries again what has failed, count not among them: what follows on either is told at once."""
     retry_after: Callable[[Exception], float | None] = lambda _: None
     """Seconds that an error asks to wait at least."""
     last_progress: float = 0.0
@@ -149,8 +149,9 @@ class Queue:
         item.began = self.clock()
         if item.urgent:
             item.edits_paid = max(item.edits_paid, item.began) + self.interval
+        elif not item.failures:
+            item.not_before = item.began + self.interval
         item.due, item.running, item.urgent = None, True, False
-        item.not_before = item.began + self.interval
         self._running += 1
         group.create_task(self._work(key, item), name=f"pass {key[0]}/{key[1]}")
 

@@ -2,8 +2,7 @@
 
 import asyncio
 import itertools
-import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -31,15 +30,16 @@ class Hooks:
     """With each event of a watch."""
     tracing: Tracing
     """What the watches' own requests tell."""
-    signalled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by SIGTERM and SIGINT."""
+    spawned: Callable[[], None]
+    """When kopf's tasks are there, and kopf has put its own signal handlers in place of those that were set."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the watches end."""
 
 
 async def watch(config: Config, hooks: Hooks) -> None:
     """Watch until cancelled."""
-    await kopf.operator(
+    before = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
         registry=build_registry(hooks),
         settings=build_settings(config),
         standalone=True,
@@ -48,6 +48,9 @@ async def watch(config: Config, hooks: Hooks) -> None:
         clusterwide=not config.namespaces,
         namespaces=config.namespaces,
     )
+    # In the same turn of the loop, so that no signal is taken by kopf's handlers: they would end the watches first.
+    hooks.spawned()
+    await kopf.run_tasks(tasks, ignored=before)
 
 
 def build_registry(hooks: Hooks) -> kopf.OperatorRegistry:
@@ -65,7 +68,6 @@ def build_registry(hooks: Hooks) -> kopf.OperatorRegistry:
             hooks.on_event(kind, event)
 
         kopf.on.event(group, version, kind.plural, id=f"on_{kind.plural}", registry=registry)(on_event)
-    kopf.on.startup(registry=registry, id="take_signals")(_taking_signals(hooks.signalled))
     kopf.on.cleanup(registry=registry, id="watches_ending")(_setter(hooks.ending))
     return registry
 
@@ -140,15 +142,3 @@ def _setter(event: asyncio.Event) -> Callable[..., Coroutine[Any, Any, None]]:
         event.set()
 
     return set_event
-
-
-def _taking_signals(signalled: asyncio.Event) -> Callable[..., Awaitable[None]]:
-    """Have signals end the passes first; kopf's own handlers would end the watches first."""
-
-    async def take_signals(**_: Any) -> None:
-        # kopf sets its handlers in the turn of the loop after the one that starts this, so they are replaced.
-        await asyncio.sleep(0.01)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, signalled.set)
-
-    return take_signals

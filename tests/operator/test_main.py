@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gptservice_operator import __main__, app
+from gptservice_operator import __main__, process
 from gptservice_operator.config import Config
 from tests.operator.conftest import Kubeconfig
 
@@ -60,5 +60,5 @@ def test_an_end_without_a_failure_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(_settings: Config, _started: float) -> None:
         return
 
-    monkeypatch.setattr(app, "run", run)
+    monkeypatch.setattr(process, "run", run)
     assert __main__.main() == 0

@@ -242,6 +242,35 @@ class TestInterval:
 
         assert simulate(script).times() == [0, 0.3]
 
+    def test_what_follows_on_an_edit_is_told_at_once(self) -> None:
+        """The controllers' first answers to new children; but no more than one pass until the interval is over."""
+
+        async def script(queue: Queue) -> None:
+            queue.wake(A, urgent=True)
+            for _ in range(10):
+                await asyncio.sleep(0.05)
+                queue.wake(A)
+            await asyncio.sleep(100)
+
+        assert simulate(script).times() == [0, 0.05, 0.05 + INTERVAL]
+
+    def test_what_follows_on_a_pass_that_tried_again_is_told_at_once(self) -> None:
+        tried = 0.0
+
+        async def script(queue: Queue) -> None:
+            nonlocal tried
+            queue.wake(A)
+            await asyncio.sleep(BASE)
+            tried = passes.times()[-1]
+            for _ in range(10):
+                queue.wake(A)
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(100)
+
+        passes = Passes(outcome=failing_first(1))
+        simulate(script, passes)
+        assert passes.times() == [0, tried, BASE, BASE + INTERVAL]
+
     @pytest.mark.parametrize("fails", [False, True], ids=["well", "in vain"])
     def test_edits_without_end_are_looked_at_once_per_interval(self, fails: bool) -> None:
         async def script(queue: Queue) -> None:
@@ -532,7 +561,7 @@ def test_what_was_woken_after_it_was_forgotten_is_remembered() -> None:
         queue.wake(A)
         await asyncio.sleep(100)
 
-    assert simulate(script, Passes(seconds=lambda _: 10), interval=60.0).times() == [0, 10, 70]
+    assert simulate(script, Passes(seconds=lambda _: 10), interval=60.0).times() == [0, 10, 60]
 
 
 def test_forgetting_during_a_pass_allows_no_second_one_beside_it() -> None:

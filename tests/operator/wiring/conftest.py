@@ -10,8 +10,7 @@ from typing import Any
 import kopf
 import pytest
 
-from gptservice_operator import app as app_module
-from gptservice_operator import discovery, watches
+from gptservice_operator import discovery, process, watches
 from gptservice_operator.api import kinds
 from gptservice_operator.app import App
 from gptservice_operator.cluster import Cluster
@@ -55,7 +54,7 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
     """Runs an operator against the API server until the block is left; settings may be given."""
     kubeconfig(api.url)
     built: list[App] = []
-    build_app = app_module.build_app
+    build_app = process.build_app
 
     def remembering(config: Config, cluster: Cluster, election: Election | None) -> App:
         built.append(build_app(config, cluster, election))
@@ -70,7 +69,7 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
         return settings
 
     monkeypatch.setattr(discovery, "SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr(app_module, "build_app", remembering)
+    monkeypatch.setattr(process, "build_app", remembering)
     monkeypatch.setattr(watches, "build_settings", patient)
 
     @asynccontextmanager
@@ -80,7 +79,7 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
             **{"health_port": 0, "metrics_port": 0, "debug_port": 0, "lease_seconds": 0, **quick, **settings}
         )
         before = len(built)
-        task = asyncio.create_task(app_module.run(config, time.monotonic()))
+        task = asyncio.create_task(process.run(config, time.monotonic()))
         await eventually(lambda: task.done() or (len(built) > before and built[-1].filled))
         try:
             yield Operator(built[-1], task)

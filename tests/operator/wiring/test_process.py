@@ -113,6 +113,15 @@ async def test_sigterm_ends_it_while_the_store_is_not_filled(api: FakeApi, start
         assert_clean(*await end(process))
 
 
+@pytest.mark.parametrize("requests", [1, 3, 6, 10, 20])
+async def test_sigterm_ends_it_wherever_its_start_is(api: FakeApi, start: Start, requests: int) -> None:
+    """While it asks what the API server serves, logs in, scans, lists, watches or makes its first writes."""
+    api.add(builders.service())
+    async with start() as process:
+        await eventually(lambda: len(api.requests) >= requests)
+        assert_clean(*await end(process))
+
+
 async def test_a_watch_that_fails_for_good_ends_it(api: FakeApi, start: Start) -> None:
     """Without one it would be deaf; started again, it may be lucky, and somebody looks at what it says."""
     api.forbidden = {kinds.POD.path()}

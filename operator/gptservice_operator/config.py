@@ -71,7 +71,7 @@ class Config:
     """fsGroup of the pods; empty leaves it to the platform (OpenShift)."""
     resync_seconds: float = 600.0
     """Period after which everything is listed and looked at again."""
-    backoff_base_seconds: float = 0.5
+    backoff_base_seconds: float = 0.25
     """First wait after a failed pass; doubles with each further failure."""
     backoff_max_seconds: float = 60.0
     """Longest wait after a failed pass."""

@@ -15,6 +15,10 @@ EDITS_AT_ONCE = 5
 """So many edits in a row are each looked at at once; beyond them one in each interval, so that a service that is edited
 without end, and may fail each time, takes no more of the others' time than one that is not."""
 
+SETTLE_SECONDS = 0.1
+"""How long controllers have to answer to what a pass has made that tried again, instead of the interval: whoever waits
+for it has waited long enough."""
+
 Pass = Callable[[Key], Awaitable[float | None]]
 """One pass over a service. It returns seconds after which it wants to look again, or None; it raises to be retried."""
 
@@ -57,8 +61,8 @@ class Queue:
     backoff_base: float
     backoff_max: float
     interval: float
-    """Shortest time in seconds between the starts of two passes of one service for which events alone ask. An edit's
-    pass, and one that tries again what has failed, count not among them: what follows on either is told at once."""
+    """Shortest time in seconds between the starts of two passes of one service, unless the second is urgent, or one
+    of the two tries again what has failed: the back-off alone says when that is, and SETTLE_SECONDS what follows on it."""
     retry_after: Callable[[Exception], float | None] = lambda _: None
     """Seconds that an error asks to wait at least."""
     last_progress: float = 0.0
@@ -149,8 +153,7 @@ class Queue:
         item.began = self.clock()
         if item.urgent:
             item.edits_paid = max(item.edits_paid, item.began) + self.interval
-        elif not item.failures:
-            item.not_before = item.began + self.interval
+        item.not_before = item.began + (SETTLE_SECONDS if item.failures else self.interval)
         item.due, item.running, item.urgent = None, True, False
         self._running += 1
         group.create_task(self._work(key, item), name=f"pass {key[0]}/{key[1]}")

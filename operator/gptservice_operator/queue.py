@@ -62,7 +62,7 @@ class Queue:
     backoff_max: float
     interval: float
     """Shortest time in seconds between the starts of two passes of one service, unless the second is urgent, or one
-    of the two tries again what has failed: the back-off alone says when that is, and SETTLE_SECONDS what follows on it."""
+    of the two tries again what has failed: the back-off alone says when that is; what follows waits SETTLE_SECONDS."""
     retry_after: Callable[[Exception], float | None] = lambda _: None
     """Seconds that an error asks to wait at least."""
     last_progress: float = 0.0

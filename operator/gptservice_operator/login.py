@@ -1,4 +1,4 @@
-"""Logs kopf in with a session that tells when one of its watches begins."""
+"""Logs kopf in with a session that tells what its watches bring, and when one begins."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,6 +10,7 @@ import aiohttp
 import kopf
 from yarl import URL
 
+from . import streams
 from .api import kinds
 from .scope import Collection, Scope
 
@@ -26,6 +27,8 @@ class Tracing:
     """What is told of the watches' own requests."""
 
     scope: Scope
+    event: streams.Take
+    """Called with each event."""
     listed: Callable[[Collection], None]
     """Called when kopf has listed a kind, so that its watch begins."""
     began: Callable[[Collection], None]
@@ -41,8 +44,8 @@ class Tracing:
 def login_traced(tracing: Tracing, **kwargs: Any) -> kopf.AiohttpSession | None:
     """Log in as the pod's service account, or by KUBECONFIG.
 
-    kopf lists a kind each time that a watch cannot be continued. It reports the objects that are there, never those
-    that have gone in the meantime, and nothing at all if none is left; so the lists themselves are watched for.
+    kopf lists a kind each time that a watch cannot be continued. Of what has gone in the meantime no list tells, so the
+    lists themselves are watched for.
 
     Args:
         tracing: told of the requests.
@@ -56,6 +59,7 @@ def login_traced(tracing: Tracing, **kwargs: Any) -> kopf.AiohttpSession | None:
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
         trust_env=info.trust_env,
+        response_class=streams.response_class(tracing.scope.paths(), tracing.event),
         trace_configs=[_trace_lists(tracing), _trace_watches(tracing)],
     )
     return kopf.AiohttpSession(

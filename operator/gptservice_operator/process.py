@@ -46,13 +46,14 @@ async def run(config: Config, started: float) -> None:
 async def _run_tasks(app: App, started: float, signalled: asyncio.Event) -> None:
     tracing = Tracing(
         scope=app.access.scope,
+        event=lambda one, event: app.on_event(one.kind, event),
         listed=app.on_listed,
         began=app.listing.allow_watch,
         asked=app.on_asked,
         refused=app.listing.refuse_watch,
         on_scan=app.discovery.on_scan,
     )
-    hooks = Hooks(on_event=app.on_event, tracing=tracing, spawned=lambda: _take_signals(signalled))
+    hooks = Hooks(tracing=tracing, spawned=lambda: _take_signals(signalled))
     tasks = [
         asyncio.create_task(watch(app.config, hooks), name="watches"),
         asyncio.create_task(app.run(started), name="passes"),

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,19 +17,14 @@ from .login import Tracing, login_traced
 
 LONGEST_PAUSE = 5.0
 """Seconds between the tries of a watch while the API server does not answer: an outage is noticed to be over soon."""
-IDLE_SECONDS = 0.02
-"""How long kopf's task for an object waits for another event of it. It holds the last one meanwhile, parsed: a second,
-and a start beside many objects takes 40 MiB more for each thousand services."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """What is called."""
 
-    on_event: Callable[[kinds.Kind, Mapping[str, Any]], None]
-    """With each event of a watch."""
     tracing: Tracing
-    """What the watches' own requests tell."""
+    """With what the watches' own requests bring."""
     spawned: Callable[[], None]
     """When kopf's tasks are there, and kopf has put its own signal handlers in place of those that were set."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,7 +49,7 @@ async def watch(config: Config, hooks: Hooks) -> None:
 
 
 def build_registry(hooks: Hooks) -> kopf.OperatorRegistry:
-    """Return the table of watches: every kind feeds the store, and nothing else happens in a handler."""
+    """Return the table of watches: what they bring feeds the store, and nothing happens in a handler."""
     registry = kopf.OperatorRegistry()
 
     async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
@@ -63,11 +58,7 @@ def build_registry(hooks: Hooks) -> kopf.OperatorRegistry:
     kopf.on.login(registry=registry)(login)
     for kind in hooks.tracing.scope.watched:
         group, _, version = kind.api_version.rpartition("/")
-
-        async def on_event(event: Any, kind: kinds.Kind = kind, **_: Any) -> None:
-            hooks.on_event(kind, event)
-
-        kopf.on.event(group, version, kind.plural, id=f"on_{kind.plural}", registry=registry)(on_event)
+        kopf.on.event(group, version, kind.plural, id=f"on_{kind.plural}", registry=registry)(_on_event)
     kopf.on.cleanup(registry=registry, id="watches_ending")(_setter(hooks.ending))
     return registry
 
@@ -79,47 +70,11 @@ class Backoffs(Iterable[float]):
         return itertools.chain((0.5, 1.0, 2.0, 3.0), itertools.repeat(LONGEST_PAUSE))
 
 
-class NoEssence(kopf.DiffBaseStorage):
-    """Of no object is it kept what it was like: two thirds of what an event costs would go into copies to compare."""
-
-    def build(self, **_: Any) -> Any:
-        """Return that there is nothing in an object to compare."""
-        return {}
-
-    def fetch(self, **_: Any) -> None:
-        """Return that nothing is kept."""
-
-    def store(self, **_: Any) -> None:
-        """Keep nothing."""
-
-
-class NoProgress(kopf.ProgressStorage):
-    """No handler is ever under way: each is over at once."""
-
-    def fetch(self, **_: Any) -> None:
-        """Return that nothing is kept."""
-
-    def store(self, **_: Any) -> None:
-        """Keep nothing."""
-
-    def purge(self, **_: Any) -> None:
-        """Keep nothing."""
-
-    def touch(self, **_: Any) -> None:
-        """Keep nothing."""
-
-    def clear(self, *, essence: Any) -> Any:
-        """Return what is compared as it is."""
-        return essence
-
-
 def build_settings(config: Config) -> kopf.OperatorSettings:
     """Return kopf's settings: it watches and logs in; it writes nothing."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.persistence.finalizer = names.FINALIZER
-    settings.persistence.progress_storage = NoProgress()
-    settings.persistence.diffbase_storage = NoEssence()
     settings.networking.request_timeout = config.request_timeout_seconds
     settings.networking.connect_timeout = min(10.0, config.request_timeout_seconds)
     settings.networking.error_backoffs = Backoffs()
@@ -128,13 +83,14 @@ def build_settings(config: Config) -> kopf.OperatorSettings:
     settings.watching.chunk_size = PAGE_SIZE
     settings.watching.server_timeout = WATCH_SECONDS
     settings.process.ultimate_exiting_timeout = 10.0
-    # Handlers take no time, so nothing is lost by not waiting for them.
-    settings.queueing.idle_timeout = IDLE_SECONDS
-    settings.queueing.exit_timeout = 0.5
     for kind in kinds.WATCHED:
         if kind not in kinds.OWN:
             settings.watching.label_selectors[kind.plural] = names.WATCH_SELECTOR
     return settings
+
+
+async def _on_event(**_: Any) -> None:
+    """Make kopf watch a kind. It is never called: ``streams`` takes the events."""
 
 
 def _setter(event: asyncio.Event) -> Callable[..., Coroutine[Any, Any, None]]:

@@ -1,10 +1,12 @@
 """The session that tells when one of kopf's watches begins."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import kopf
@@ -12,7 +14,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gptservice_operator import login
+from gptservice_operator import login, streams
 from gptservice_operator.api import kinds
 from gptservice_operator.login import Tracing, login_traced
 from gptservice_operator.scope import Collection, Scope
@@ -25,6 +27,8 @@ LOGIN: dict[str, Any] = {"logger": logging.getLogger("test"), "settings": kopf.O
 async def answer(request: web.Request) -> web.Response:
     if request.query.get("answer") == "hang-up" and request.transport is not None:
         request.transport.abort()
+    if line := request.query.get("line"):
+        return web.Response(text=f"{line}\n")
     status = int(request.query.get("answer", "200").replace("hang-up", "200"))
     return web.json_response({"authorization": request.headers.get("Authorization")}, status=status)
 
@@ -41,6 +45,7 @@ class Session:
     """What kopf gets by logging in, and the kinds that were told."""
 
     def __init__(self) -> None:
+        self.events: list[tuple[Collection, streams.Event]] = []
         self.told: list[Collection] = []
         self.asked: list[Collection] = []
         self.began: list[Collection] = []
@@ -48,6 +53,7 @@ class Session:
         self.scans = 0
         tracing = Tracing(
             scope=Scope(),
+            event=lambda one, event: self.events.append((one, event)),
             listed=self.told.append,
             began=self.began.append,
             asked=self.asked.append,
@@ -119,6 +125,15 @@ async def test_a_watch_that_was_asked_for_is_told_unless_it_may_not_be(
     assert session.refused == ([Collection(kinds.POD)] if status == 403 else [])
 
 
+async def test_what_a_watch_brings_is_told(session: Session) -> None:
+    event = {"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "7"}}}
+    path = f"{kinds.POD.path()}?watch=true&line={quote(json.dumps(event))}"
+    async with session.http.get(f"{session.info.server}{path}") as response:
+        passed_on = b"".join([part async for part in response.content.iter_chunked(100)])
+    assert session.events == [(Collection(kinds.POD), event)]
+    assert json.loads(passed_on) == {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
+
+
 async def test_a_watch_that_nobody_answers_is_told(session: Session) -> None:
     with pytest.raises(aiohttp.ClientError):
         await session.ask("GET", "/api/v1/pods?watch=true&answer=hang-up")
@@ -169,6 +184,7 @@ async def test_without_credentials_there_is_no_session(monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(tmp_path))
     nothing = Tracing(
         scope=Scope(),
+        event=lambda *_: None,
         listed=lambda _: None,
         began=lambda _: None,
         asked=lambda _: None,

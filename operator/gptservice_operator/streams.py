@@ -42,10 +42,9 @@ def response_class(by_path: Mapping[str, Collection], take: Take) -> type[aiohtt
             return self
 
         async def json(self, **settings: Any) -> Any:
+            document = await super().json(**settings)
             is_list = self.url.path in by_path and self.method == "GET" and self.ok
-            if not is_list:
-                return await super().json(**settings)
-            return _without_objects(await super().json(**settings | {"loads": orjson.loads}))
+            return _without_objects(document) if is_list else document
 
     return Response
 

@@ -75,9 +75,10 @@ async def test_one_that_goes_is_not_missed(api: FakeApi, run: Run, cut_first: bo
         body["metadata"]["generation"] += 1
         await api.tell()
         await eventually(lambda: api.get_body("PodDisruptionBudget", "chat"))
-        # The end of kopf's watch is the last that could end the process with it.
+        # With the end of this watch kopf could end all of them, and the process.
         await eventually(lambda: not is_watched_by_kopf(kinds.POD_MONITOR))
-        api.add(builders.pod())
-        await api.tell()
-        await eventually(lambda: operator.app.store.count(kinds.POD) == 1)
+        watches_before = watches_of(api, kinds.POD)
+        await api.cut_watches()
+        await eventually(lambda: watches_of(api, kinds.POD) > watches_before or not is_watched_by_kopf(kinds.POD))
+        assert is_watched_by_kopf(kinds.POD)
         assert not operator.task.done()

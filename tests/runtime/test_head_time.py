@@ -90,7 +90,7 @@ async def test_bodies_answers_and_pauses_have_their_own_times(http: str) -> None
         for _ in range(2):
             await asyncio.sleep(IDLE / 2)
             writer.write(REQUEST[:20])
-            await asyncio.sleep(HEAD / 3)
+            await asyncio.sleep(HEAD / 10)
             writer.write(REQUEST[20:])
             await asyncio.sleep(2 * HEAD)
             writer.write(b"{}")

@@ -25,8 +25,8 @@ def set_limit(file: Path, content: str) -> None:
 
 async def burst(runtime: Runtime, clients: int = CLIENTS) -> Counter[int]:
     """Statuses of so many requests of which none ends before all are answered."""
-    endless = {"model": "main-name", "prompt": "hello", "stream": True}
-    endless["standin"] = {"tokens": 10_000, "token_milliseconds": 100}
+    told = {"tokens": 10_000, "token_milliseconds": 100}
+    endless = {"model": "main-name", "prompt": "hello", "stream": True, "standin": told}
     async with AsyncExitStack() as open_responses:
 
         async def status() -> int:

@@ -34,6 +34,16 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
+def reserved_ports(count: int) -> list[socket.socket]:
+    """Sockets whose ports nobody is given by chance until they are closed; a server that names one may listen on it."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        # Of two that are set so, and of which at most one listens, the system takes both.
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("127.0.0.1", 0))
+    return sockets
+
+
 def make_model(folder: Path) -> Path:
     """A folder that looks like a model; the stand-in does not look inside."""
     folder.mkdir(parents=True)
@@ -86,7 +96,9 @@ class Runtime:
     def __init__(self, folder: Path, session: aiohttp.ClientSession) -> None:
         self.folder = folder
         self.session = session
-        self.engine_port, self.probe_port = free_ports(2)
+        # The engine listens seconds after this, while tests beside this one open servers.
+        self._reserved = reserved_ports(2)
+        self.engine_port, self.probe_port = (each.getsockname()[1] for each in self._reserved)
         self.termination_log = folder / "termination-log"
         self.limits_file = folder / "limits" / "limits.json"
         self.keys_directory = folder / "keys"
@@ -215,6 +227,8 @@ class Runtime:
 
     def kill(self) -> None:
         """Leave nothing behind."""
+        for each in self._reserved:
+            each.close()
         if self.process is None:
             return
         for engine in children(self.pid):

@@ -3,12 +3,12 @@
 import asyncio
 import os
 from collections import Counter
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from gptservice_runtime import contract
+from gptservice_runtime import contract, control
 from tests.runtime.harness import Runtime, until
 
 pytestmark = pytest.mark.wiring
@@ -23,11 +23,25 @@ def set_limit(file: Path, content: str) -> None:
     os.replace(new, file)
 
 
-async def burst(runtime: Runtime) -> Counter[int]:
-    """Statuses of CLIENTS requests that all run at the same time."""
-    held = {"standin": {"delay_milliseconds": 1500}}
-    answers = await asyncio.gather(*(runtime.complete(**held) for _ in range(CLIENTS)))
-    return Counter(status for status, _ in answers)
+async def burst(runtime: Runtime, clients: int = CLIENTS) -> Counter[int]:
+    """Statuses of so many requests of which none ends before all are answered."""
+    told = {"tokens": 10_000, "token_milliseconds": 100}
+    endless = {"model": "main-name", "prompt": "hello", "stream": True, "standin": told}
+    async with AsyncExitStack() as open_responses:
+
+        async def status() -> int:
+            post = runtime.session.post(runtime.url("/v1/completions"), json=endless)
+            return (await open_responses.enter_async_context(post)).status
+
+        statuses = Counter(await asyncio.gather(*(status() for _ in range(clients))))
+    await until_free(runtime)
+    return statuses
+
+
+async def until_free(runtime: Runtime) -> None:
+    """Wait until the engine has noticed that its clients went away."""
+    block = control.ControlBlock.open(runtime.run_directory / "control")
+    await until(lambda: block.in_flight == 0, "free places")
 
 
 async def test_exactly_the_bound_is_served_and_the_bound_changes_live(runtime: Runtime) -> None:
@@ -76,10 +90,5 @@ async def test_a_client_that_goes_away_frees_its_place(runtime: Runtime) -> None
         with suppress(asyncio.CancelledError):
             await stream
 
-    async def served() -> bool:
-        return (await runtime.complete())[0] == 200
-
-    await until(served, "a free place")
-    held = {"standin": {"delay_milliseconds": 1500}}
-    answers = await asyncio.gather(*(runtime.complete(**held) for _ in range(10)))
-    assert Counter(status for status, _ in answers) == {200: 4, 429: 6}
+    await until_free(runtime)
+    assert await burst(runtime, 10) == {200: 4, 429: 6}

@@ -119,6 +119,7 @@ async def test_shared_memory_without_room_is_no_hindrance(runtime: Runtime, tmp_
 
 async def test_a_taken_probe_port_ends_it_with_a_message(runtime: Runtime) -> None:
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("0.0.0.0", runtime.probe_port))
         taken.listen()
         runtime.start()

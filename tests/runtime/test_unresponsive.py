@@ -11,6 +11,7 @@ import pytest
 
 from gptservice_runtime import contract, processes
 from tests.runtime.harness import Runtime, state, until
+from tests.runtime.test_scraping import IN_FLIGHT, scraped
 
 pytestmark = [pytest.mark.wiring, pytest.mark.timeout(120)]
 
@@ -78,7 +79,7 @@ async def test_a_core_that_hangs_without_being_stopped_is_told_by_its_silence(ru
     await runtime.ready()
     # The client gives up at once; the core is at a step that takes no notice of that.
     asked = asyncio.create_task(runtime.complete(standin={"prefill_milliseconds": 25000}))
-    await until(lambda: "access" in runtime.stdout or not asked.done(), "the request")
+    await scraped(runtime, lambda seen: seen[IN_FLIGHT] == 1, "the request")
     await asyncio.sleep(1)
     asked.cancel()
     answer = await not_ready(runtime)

@@ -38,6 +38,8 @@ class Operator:
 
     app: App
     task: asyncio.Task[None]
+    started: float
+    """When, in monotonic time; until a watch is asked for, that counts as when it was."""
 
 
 Run = Callable[..., AbstractAsyncContextManager[Operator]]
@@ -78,11 +80,11 @@ def run(api: FakeApi, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -
         config = builders.config(
             **{"health_port": 0, "metrics_port": 0, "debug_port": 0, "lease_seconds": 0, **quick, **settings}
         )
-        before = len(built)
-        task = asyncio.create_task(process.run(config, time.monotonic()))
+        before, started = len(built), time.monotonic()
+        task = asyncio.create_task(process.run(config, started))
         await eventually(lambda: task.done() or (len(built) > before and built[-1].filled))
         try:
-            yield Operator(built[-1], task)
+            yield Operator(built[-1], task, started)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

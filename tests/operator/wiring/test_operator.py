@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from typing import Any
 
 import aiohttp
@@ -200,16 +199,16 @@ async def test_it_is_not_ready_before_its_store_is_filled(api: FakeApi, run: Run
 async def test_a_watch_that_is_not_asked_for_any_more_makes_it_unhealthy(run: Run) -> None:
     port = unused_port()
     async with run(health_port=port) as operator:
+        await eventually(lambda: operator.app.asked[Collection(kinds.POD)] > operator.started)
         operator.app.asked[Collection(kinds.POD)] -= 2 * health.DEAF_SECONDS
         code, said = await asked(port, "/healthz")
     assert code == 500
     assert "watch of /api/v1/pods" in said
 
 
-async def test_the_watches_tell_that_they_live(api: FakeApi, run: Run) -> None:
-    started = time.monotonic()
+async def test_the_watches_tell_that_they_live(run: Run) -> None:
     async with run() as operator:
-        await eventually(lambda: min(operator.app.asked.values()) > started)
+        await eventually(lambda: min(operator.app.asked.values()) > operator.started)
     assert set(operator.app.asked) == {Collection(kind) for kind in kinds.WATCHED}
 
 

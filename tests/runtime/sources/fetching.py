@@ -15,6 +15,8 @@ from tests.runtime.harness import PACKAGE_PARENT, free_ports
 URI = "hf://org/name"
 STALL = "0.5"
 PAUSE = "0.01"
+PATIENT = ("--stall", "20")
+"""Options where bytes are counted: a server that a busy machine lets wait would be asked for some of them again."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from gptservice_runtime import contract, digest
 from tests.runtime.harness import free_ports, until
 from tests.runtime.sources import places
 from tests.runtime.sources.conftest import MakePod
-from tests.runtime.sources.fetching import Outcome, assert_model, size_of
+from tests.runtime.sources.fetching import PATIENT, Outcome, assert_model, size_of
 from tests.runtime.sources.places import Place, Servers
 
 pytestmark = pytest.mark.api  # needs Go binaries, no cluster
@@ -40,7 +40,7 @@ def assert_no_secret(outcome: Outcome, place: Place) -> None:
 
 
 async def test_a_model_is_fetched_once(pod: MakePod, place: Place, servers: Servers) -> None:
-    one = pod()
+    one = pod(options=PATIENT)
     outcome = await one.fetch()
     assert_model(outcome, one, servers.model)
     assert_no_secret(outcome, place)

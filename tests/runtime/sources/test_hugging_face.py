@@ -17,7 +17,7 @@ from e2e.hub.server import SIGNATURE, Hub
 from gptservice_runtime import contract, digest
 from tests.runtime.harness import free_ports, until
 from tests.runtime.sources.conftest import MakePod
-from tests.runtime.sources.fetching import Outcome, Pod
+from tests.runtime.sources.fetching import PATIENT, Outcome, Pod
 
 TOKEN = "hf_" + "a" * 30
 
@@ -40,7 +40,7 @@ def assert_fetched(outcome: Outcome, pod: Pod, repository: Repository) -> None:
 
 
 async def test_a_model_is_fetched(pod: MakePod, hub: Hub, repository: Repository) -> None:
-    one = pod()
+    one = pod(options=PATIENT)
     outcome = await one.fetch()
     assert_fetched(outcome, one, repository)
     assert outcome.message["uri"] == "hf://org/name"
@@ -65,7 +65,7 @@ async def test_a_second_fetch_downloads_nothing(pod: MakePod, hub: Hub, reposito
 
 async def test_pods_that_share_a_cache_download_once(pod: MakePod, hub: Hub, repository: Repository) -> None:
     hub.faults.append(Fault("cdn", seconds_per_mebibyte=0.5))
-    pods = [pod(f"pod-{number}") for number in range(3)]
+    pods = [pod(f"pod-{number}", options=PATIENT) for number in range(3)]
     for each in pods:
         await each.start()
     outcomes = [await each.ended() for each in pods]
@@ -106,7 +106,7 @@ async def test_a_file_that_changed_in_the_cache_is_fetched_again(
         content = bytearray(broken.read_bytes())
         content[1000] ^= 0xFF
         broken.write_bytes(content if size == "same" else content[:-1])
-    second = pod("second")
+    second = pod("second", options=PATIENT)
     assert_fetched(await second.fetch(), second, repository)
     assert hub.sent - sent == broken.stat().st_size
 

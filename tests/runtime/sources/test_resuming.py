@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gptservice_runtime.transfer import resuming
 from gptservice_runtime.transfer.digests import Digest
 from gptservice_runtime.transfer.download import Downloaded
 from gptservice_runtime.transfer.source import RemoteFile
+from tests.runtime.harness import until
 from tests.runtime.sources.answering import answering, fetched, secret
 
 SIZE = 2_000_000
@@ -45,6 +47,8 @@ class Server:
     knows_ranges: bool = True
     seen: list[tuple[str | None, str | None]] = field(default_factory=list[tuple[str | None, str | None]], init=False)
     """Range and If-Range of each request for bytes."""
+    cache: Path = field(init=False)
+    """Where they arrive."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         there = LISTED if request.method == "HEAD" else self.files[0]
@@ -72,9 +76,16 @@ class Server:
         await response.write(body[begin : begin + FIRST])
         # What is still in the connection would be thrown away.
         await asyncio.sleep(0.2)
-        assert request.transport is not None
-        request.transport.close()
+        await until(lambda: request.transport is None or self._arrived() >= begin + FIRST, "the first bytes to arrive")
+        if request.transport is not None:
+            request.transport.close()
         return response
+
+    def _arrived(self) -> int:
+        """How much of a file is there at most."""
+        with suppress(FileNotFoundError):
+            return max((part.stat().st_size for part in self.cache.rglob("*.part")), default=0)
+        return 0
 
 
 @dataclass
@@ -89,7 +100,8 @@ class Web:
         given = secret(self.folder, ca__crt=self.ca)
         async with answering(server.handle, self.server_tls) as endpoint:
             source = https.WebServer(f"{endpoint}/m.tar", given)
-            return await fetched(source, self.folder / "cache", tries=tries, stall=3)
+            server.cache = self.folder / "cache"
+            return await fetched(source, server.cache, tries=tries, stall=3)
 
 
 @pytest.fixture

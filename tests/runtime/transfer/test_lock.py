@@ -21,12 +21,12 @@ async def test_one_waits_for_another_who_lives(tmp_path: Path, caplog: pytest.Lo
     caplog.set_level("INFO")
 
     async def second() -> None:
-        async with lock.turn(path, lambda: "", patience=0.2):
+        async with lock.turn(path, lambda: "", patience=0.8):
             order.append("second")
 
-    async with lock.turn(path, lambda: "half done", patience=0.2):
+    async with lock.turn(path, lambda: "half done", patience=0.8):
         waiting = asyncio.create_task(second())
-        await asyncio.sleep(0.5)  # longer than patience: the beats are what keeps the second waiting
+        await asyncio.sleep(1.6)  # longer than patience: the beats are what keeps the second waiting
         order.append("first")
     await waiting
     assert order == ["first", "second"]

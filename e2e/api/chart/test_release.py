@@ -17,10 +17,16 @@ def uninstall(helm: Helm) -> None:
     helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
 
 
+def accounts(kubectl: Kubectl) -> list[str]:
+    """The ServiceAccounts of the release's pods."""
+    pods = kubectl.get("pods", namespace=NAMESPACE)["items"]
+    return [pod["spec"]["serviceAccountName"] for pod in pods]
+
+
 def test_install_uninstall_install(helm: Helm, kubectl: Kubectl) -> None:
     helm.install_operator()
-    pods = kubectl.get("pods", namespace=NAMESPACE)["items"]
-    assert [pod["spec"]["serviceAccountName"] for pod in pods] == [RELEASE, RELEASE]
+    # Those of the release that another test has left may be on their way out.
+    wait_until(lambda: accounts(kubectl), lambda found: found == [RELEASE, RELEASE], "two pods of its own account")
     before = kubectl.get("crd", CRD)["metadata"]["uid"]
     uninstall(helm)
     assert kubectl.get("crd", CRD)["metadata"]["uid"] == before, "no uninstall may take everybody's services along"

@@ -3,7 +3,9 @@
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,7 @@ class Helm:
         self, values: Mapping[str, Any] | None = None, *, wait: bool = True, timeout_seconds: int = 180
     ) -> str:
         """Installs or upgrades the operator; with `wait` until it answers. Returns Helm's notes."""
-        if self._was_killed():
+        if self.is_locked():
             # Only the CRDs stay, which is all that anybody's services need.
             self.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
         waiting = ["--wait", "--timeout", f"{timeout_seconds}s"] if wait else []
@@ -56,8 +58,26 @@ class Helm:
         command = ["upgrade", "--install", RELEASE, str(CHART), *place, *waiting]
         return self.run(*command, values=values or {}, timeout=timeout_seconds + 60)
 
-    def _was_killed(self) -> bool:
-        """Whether a Helm that was killed has left the release locked: no other would touch it again."""
+    @contextmanager
+    def background(self, *arguments: str, values: Mapping[str, Any]) -> Iterator[None]:
+        """Runs a command until the block ends, which kills it."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(json.dumps(values))
+            file.flush()
+            child = subprocess.Popen(
+                [self.program, *arguments, "--values", file.name],
+                env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            with child:
+                try:
+                    yield
+                finally:
+                    child.kill()
+
+    def is_locked(self) -> bool:
+        """Whether a Helm is at work on the release, or has left it so as it was killed: no other would touch it."""
         listed = json.loads(self.run("list", "--namespace", NAMESPACE, "--pending", "--output", "json"))
         return any(one["name"] == RELEASE for one in listed)
 

@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 FIELD_MANAGER = "gptservice-e2e"
 THREADS = 8
+WAIT_SECONDS = 60.0
+"""How long tests wait for what comes in a second or two. Hang detection, not a statement about speed."""
 _TIMEOUT_SECONDS = 30.0
 
 
@@ -232,7 +234,7 @@ class Kube:
 
 
 def wait_until(
-    read: Callable[[], T], accepts: Callable[[T], bool], what: str, *, timeout: float = 30, every: float = 0.1
+    read: Callable[[], T], accepts: Callable[[T], bool], what: str, *, timeout: float = WAIT_SECONDS, every: float = 0.1
 ) -> T:
     """Read again and again until the value is accepted, and return it.
 

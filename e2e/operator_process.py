@@ -24,7 +24,7 @@ RELEASE = "gptservice-operator"
 
 # What the chart is asked for: who the operator is and what it may do. It runs as a process, not as a pod.
 _RBAC = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-_READY_SECONDS = 30.0
+_READY_SECONDS = 60.0
 _STOP_SECONDS = 15.0
 _LOG_TAIL = 8000
 

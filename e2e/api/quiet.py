@@ -80,11 +80,13 @@ def assert_untouched(observer: Observer, during: Callable[[], None]) -> None:
 def settle(board: Switchboard, namespaces: set[str], *, since: int = 0) -> None:
     """Wait until the operator has written nothing to these namespaces for a while.
 
-    `since` is a position of the log from before they were made: a long log takes long to look through.
+    The while begins now at the earliest: an operator that has just started has not written for long, and may be about
+    to. `since` is a position of the log from before they were made: a long log takes long to look through.
     """
+    began = time.time()
 
     def last() -> float:
         found = [entry.time for entry in board.log.writes(since) if entry.target.namespace in namespaces]
-        return time.time() - found[-1] if found else _SETTLE_SECONDS
+        return time.time() - max([began, *found[-1:]])
 
     wait_until(last, lambda age: age >= _SETTLE_SECONDS, "the writes to end", timeout=30)

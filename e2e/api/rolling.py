@@ -20,8 +20,26 @@ MORE_THAN_HALF = {**WHOLE_NODE, "count": GPUS // 2 + 1}
 
 def wait_running(observer: Observer, accepts: Any, what: str) -> str:
     """Wait until the Deployment runs a revision whose key is accepted, and return it."""
-    found = wait_until(lambda: str(revision_of(observer.child("Deployment"))), accepts, what, timeout=40)
+    found = wait_until(lambda: str(revision_of(observer.child("Deployment"))), accepts, what)
     return str(found)
+
+
+def generation(observer: Observer) -> int:
+    """How often the Deployment's spec has been written."""
+    return int(observer.child("Deployment")["metadata"]["generation"])
+
+
+def wait_tried(observer: Observer, since: int, back_to: str) -> None:
+    """Wait until the Deployment was given another revision, and this one again; `since`: its generation before.
+
+    The other one may be there for so short a time that nobody who looks now and then sees it.
+    """
+
+    def state() -> tuple[int, str]:
+        deployment = observer.child("Deployment")
+        return int(deployment["metadata"]["generation"]), str(revision_of(deployment))
+
+    wait_until(state, lambda now: now[0] >= since + 2 and now[1] == back_to, "another try, and the way back")
 
 
 def wait_reason(observer: Observer, reason: str) -> Object:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.kube import Kube, Object, wait_until
+from e2e.kube import WAIT_SECONDS, Kube, Object, wait_until
 from gptservice_operator.api import kinds
 
 # Seconds until Kubernetes has collected what was owned: it looks for new kinds, such as ours, every 30 s only.
@@ -87,13 +87,13 @@ class Observer:
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def wait(
-        self, accepts: Callable[[Object | None], bool], what: str, name: str = "gpt", *, timeout: float = 40
+        self, accepts: Callable[[Object | None], bool], what: str, name: str = "gpt", *, timeout: float = WAIT_SECONDS
     ) -> Object:
         """Wait for a GPTService that is accepted, and return it."""
         found = wait_until(lambda: self.gpt(name), accepts, f"GPTService {name}: {what}", timeout=timeout)
         return found or {}
 
-    def wait_ready(self, name: str = "gpt", *, timeout: float = 40) -> Object:
+    def wait_ready(self, name: str = "gpt", *, timeout: float = WAIT_SECONDS) -> Object:
         """Wait until the operator says Ready, and Kubernetes too, and return the GPTService."""
 
         def both() -> tuple[Object | None, Object | None]:
@@ -131,7 +131,7 @@ class Observer:
         def read() -> Object | None:
             return self.kube.find("Deployment", name, self.namespace)
 
-        return wait_until(read, done, f"Deployment {name}: {what}", timeout=40) or {}
+        return wait_until(read, done, f"Deployment {name}: {what}") or {}
 
     def children(self) -> dict[str, Object]:
         """Every object in the namespace that could be a child, by kind and name, without what the server makes up.

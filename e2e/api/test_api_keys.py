@@ -247,7 +247,7 @@ def test_a_deleted_secret_is_made_again_when_a_pod_misses_it(
     old = kube.get("Secret", name, namespace)
     kube.delete("Secret", name, namespace)
     complain(kube, pod, name)
-    again = wait_until(lambda: kube.find("Secret", name, namespace), bool, "the Secret to be made again", timeout=40)
+    again = wait_until(lambda: kube.find("Secret", name, namespace), bool, "the Secret to be made again")
     assert again is not None
     assert again["data"] != old["data"], "nobody had kept the old key"
     stays(lambda: secrets(kube, namespace), lambda found: set(found) == {name}, "one Secret", seconds=1)

@@ -99,9 +99,11 @@ def test_an_autoscaler_without_its_metric_is_told_in_its_own_words(
     operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer, metrics: MetricsServer
 ) -> None:
     kube.apply(service(autoscaling=BY_QUEUE), namespace)
-    told = observer.wait(lambda o: holds(o, "Degraded", "True", "AutoscalingInactive"), "the autoscaler's reason")
+    told = observer.wait(
+        lambda o: holds(o, "Degraded", "True", "AutoscalingInactive") and holds(o, "Ready"),
+        "to be Ready, with the autoscaler's reason",
+    )
     assert "FailedGetPodsMetric" in condition(told, "Degraded")["message"]
-    assert condition(told, "Ready")["status"] == "True"
     metrics.values[namespace] = "2"
     observer.wait(lambda o: holds(o, "Degraded", "False"), "no complaint any more")
 
@@ -160,7 +162,7 @@ def test_a_stop_frees_everything_and_a_resume_brings_the_autoscaler_back(
     assert replicas(observer) == 0
     kubectl.run("scale", "gptservice/gpt", "--current-replicas=0", "--replicas=3", "--namespace", namespace)
     wait_replicas(observer, 3)
-    assert autoscaler(observer) is not None
+    wait_until(lambda: autoscaler(observer), bool, "the autoscaler, which comes after the Deployment")
 
 
 def test_a_deployment_scaled_to_nothing_by_hand_starts_again(

@@ -103,13 +103,28 @@ def test_children_are_those_of_the_golden_file(
         golden.write_text(before)
     expected = golden.read_text()
     try:
-        wait_until(lambda: children(kube, place), lambda found: found == expected, str(golden.name), timeout=20)
+        wait_until(lambda: children(kube, place), lambda found: found == expected, str(golden.name))
     except AssertionError:
         assert children(kube, place) == expected
 
 
 def test_no_golden_file_is_left_over() -> None:
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(FILES)
+
+
+def may_scale(kube: Kube, namespace: str) -> bool:
+    """Whether the jobs' ServiceAccount may scale a service."""
+    resource = {"group": "ai.example.com", "resource": "gptservices", "subresource": "scale", "name": "office-hours"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:office-hours",
+            "resourceAttributes": {**resource, "namespace": namespace, "verb": "patch"},
+        },
+    }
+    answer = kube.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=review)
+    return bool(answer["status"]["allowed"])
 
 
 def test_the_night_s_jobs_can_scale_their_service_and_nothing_else(
@@ -123,6 +138,8 @@ def test_the_night_s_jobs_can_scale_their_service_and_nothing_else(
     server = yaml.safe_load(kubectl.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     as_job = ("--token", kube.token("office-hours", namespace), "--kubeconfig", "/dev/null", "--namespace", namespace)
     there = ("--server", server, "--insecure-skip-tls-verify")
+    # Whether it may is known a moment after its Role was made.
+    wait_until(functools.partial(may_scale, kube, namespace), bool, "the Role to count")
     kubectl.apply({
         "apiVersion": "ai.example.com/v1", "kind": "GPTService", "metadata": {"name": "other", "namespace": namespace},
         "spec": {"model": "file:///models/tiny", "gpu": {"count": 0}},

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.api.quiet import settle
 from e2e.api.state import Observer, holds
 from e2e.cluster import binaries
 from e2e.kube import Kube, wait_until
 from e2e.kubectl import Kubectl
 from e2e.operator_process import ROOT, OperatorProcess
+from e2e.proxy import Switchboard
+from gptservice_operator import names
 
 GITOPS = ROOT / "gitops"
 TEAM = "team-a"
@@ -30,8 +33,15 @@ def team(kube: Kube) -> Iterator[str]:
 
 @pytest.fixture
 def shared_disk(kube: Kube) -> Iterator[None]:
-    """A volume for a cache that several pods use."""
-    volume = {"capacity": {"storage": "100Gi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/nowhere"}}
+    """A volume for the cache that the folder's pods use, and for no claim that another test has left."""
+    modes = ["ReadWriteMany"]
+    claim = {"namespace": TEAM, "name": names.cache_claim("chat", None, modes)}
+    volume = {
+        "capacity": {"storage": "100Gi"},
+        "accessModes": modes,
+        "hostPath": {"path": "/nowhere"},
+        "claimRef": claim,
+    }
     kube.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "shared-disk"}, "spec": volume})
     yield
     kube.delete("PersistentVolume", "shared-disk")
@@ -39,7 +49,12 @@ def shared_disk(kube: Kube) -> Iterator[None]:
 
 @pytest.mark.usefixtures("shared_disk")
 def test_a_folder_of_services_is_applied_and_comes_up(
-    operator: OperatorProcess, kube: Kube, kubectl: Kubectl, team: str, catalogue: Callable[[str], Any]
+    operator: OperatorProcess,
+    board: Switchboard,
+    kube: Kube,
+    kubectl: Kubectl,
+    team: str,
+    catalogue: Callable[[str], Any],
 ) -> None:
     built = list(yaml.safe_load_all(kubectl.run("kustomize", str(GITOPS / "services"))))
     assert {manifest["kind"] for manifest in built} == {"Namespace", "GPTService"}
@@ -48,6 +63,7 @@ def test_a_folder_of_services_is_applied_and_comes_up(
     observer.wait(lambda o: holds(o, "Accepted", "False", "UnknownModel"), "to wait for its model", "chat")
     catalogue("qwen3-8b")
     observer.wait_ready("chat")
+    settle(board, {team})
     before = observer.versions()
     kubectl.run("apply", "--server-side", "-k", str(GITOPS / "services"))
     assert observer.versions() == before, "a second sync of the same changes nothing"

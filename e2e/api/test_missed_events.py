@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.api.state import Observer, is_ready, service
-from e2e.kube import Kube
+from e2e.kube import Kube, wait_until
 from e2e.operator_process import OperatorProcess
 from e2e.proxy import EventAction, EventRule, Switchboard
 
@@ -21,7 +21,7 @@ def test_a_lost_deletion_of_a_child(
         EventRule(action=DROP, resource="services", namespace=namespace, types=frozenset({"DELETED"}))
     )
     observer.delete_and_wait_for_another("Service")
-    assert rule.fired == 1
+    wait_until(lambda: rule.fired, lambda fired: fired == 1, "the event to have come, and to be lost")
 
 
 @pytest.mark.parametrize("kind", ["gptservices", "deployments", "pods"])

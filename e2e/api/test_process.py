@@ -17,8 +17,9 @@ from e2e.kube import Kube, wait_until
 from e2e.operator_process import NAMESPACE, RELEASE, ROOT, Access, OperatorProcess
 from e2e.proxy import Switchboard
 
-# kopf gives tasks that it does not know five seconds before it cancels them; ours must not be among them.
-_BEFORE_KOPF_GIVES_UP = 4.0
+# kopf gives tasks that it does not know five seconds before it cancels them; ours must not be among them. All that a
+# busy machine adds comes on top of these.
+_BEFORE_KOPF_GIVES_UP = 4.9
 
 
 def test_ends_at_once_on_sigterm(operator: OperatorProcess, kube: Kube, namespace: str, observer: Observer) -> None:
@@ -39,7 +40,7 @@ def test_ends_when_a_watch_fails_for_good(
     observer.wait_ready()
     board.answer_gone("deployments", how="http")
     board.cut_watches("deployments")
-    assert operator.wait_ended(10) != 0
+    assert operator.wait_ended() != 0
     uid = observer.uid("Deployment")
     kube.delete("Deployment", "gpt", namespace)
     operator.start()
@@ -75,7 +76,7 @@ def test_uses_every_verb_that_it_is_granted_and_no_other(
     rights.exercise(board, kube, namespace, observer)
     with optional_crds.installed(kube):
         rights.exercise_other_operators(kube, namespace, observer)
-    configure(lease_seconds="3")
+    configure(lease_seconds="15")
     renewals = functools.partial(board.log.since, where=lambda e: e.target.verb == "update" and e.code == 200)
     wait_until(renewals, bool, "the Lease to be renewed")
     assert rights.refused(board.log.since()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
@@ -17,6 +18,7 @@ from e2e.proxy import Switchboard
 RERENDER = "ai.example.com/rerender"
 OTHER_IMAGE = "localhost/gptservice-other:2"
 HISTORY = 5
+STABLE_SECONDS = 4
 FIRST = service(engine={"args": ["--seed=1"]})
 SECOND = service(engine={"args": ["--seed=2"]})
 
@@ -240,13 +242,15 @@ def test_a_revision_proves_itself_by_time_and_across_a_restart(
     namespace: str,
     observer: Observer,
 ) -> None:
-    configure(stable_seconds="4")
+    configure(stable_seconds=str(STABLE_SECONDS))
+    mark = board.log.position
     kube.apply(FIRST, namespace)
-    ready = observer.wait_ready()
-    assert "stableRevision" not in ready["status"]
+    observer.wait_ready()
     operator.restart()
     (name,) = kept(observer)
     observer.wait(lambda o: (o or {})["status"].get("stableRevision") == name, "the revision to be stable")
+    (pod,) = observer.pods()
+    assert said_stable(board, namespace, mark) >= ready_at(pod) + STABLE_SECONDS
     settle(board, {namespace})
     assert_untouched(observer, lambda: wait_for_resyncs(board, 1))
     kube.apply(SECOND, namespace)
@@ -254,6 +258,19 @@ def test_a_revision_proves_itself_by_time_and_across_a_restart(
     newest = observer.revisions()[-1]["metadata"]["name"]
     assert newest != name
     observer.wait(lambda o: (o or {})["status"].get("stableRevision") == newest, "the next one to be stable")
+
+
+def said_stable(board: Switchboard, namespace: str, mark: int) -> float:
+    """When the operator first called a revision stable, in seconds since the epoch."""
+    statuses = [
+        (e.time, (e.sent or {}).get("status", {})) for e in board.log.writes(mark) if e.target.namespace == namespace
+    ]
+    return next(at for at, status in statuses if "stableRevision" in status)
+
+
+def ready_at(pod: Object) -> float:
+    (ready,) = [one for one in pod["status"]["conditions"] if one["type"] == "Ready"]
+    return datetime.fromisoformat(ready["lastTransitionTime"]).timestamp()
 
 
 def test_revisions_go_with_their_service(running: Object, kube: Kube, namespace: str, observer: Observer) -> None:

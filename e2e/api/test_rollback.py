@@ -12,10 +12,12 @@ from e2e.api.rolling import (
     RETRY,
     WHOLE_NODE,
     annotate,
+    generation,
     strategy,
     uids,
     wait_reason,
     wait_running,
+    wait_tried,
 )
 from e2e.api.state import Observer, condition, holds, revision_of, service
 from e2e.kube import Kube, Object, wait_until
@@ -41,9 +43,9 @@ def test_a_revision_that_fails_is_rolled_back_and_stays_so(
     assert_untouched(observer, lambda: wait_for_resyncs(board, 1))
     assert uids(observer) == pods
 
+    tries = generation(observer)
     annotate(kube, namespace, "1")
-    wait_running(observer, lambda key: key != before, "another try")
-    wait_running(observer, lambda key: key == before, "the stable revision to be back again")
+    wait_tried(observer, tries, before)
     wait_reason(observer, "RolledBack")
 
     kube.merge("GPTService", "gpt", namespace, {"spec": {"engine": None, "maxTokens": 7}})
@@ -73,9 +75,9 @@ def test_a_deleted_stable_revision_is_there_for_the_next_failure(
     name = (observer.gpt() or {})["status"]["stableRevision"]
     pods = uids(observer)
     observer.delete_and_wait_for_another("ControllerRevision", name)
+    tries = generation(observer)
     kube.merge("GPTService", "gpt", namespace, {"spec": {"maxTokens": 7}})
-    wait_running(observer, lambda key: key != before, "the next revision")
-    wait_running(observer, lambda key: key == before, "the stable revision to be back")
+    wait_tried(observer, tries, before)
     told = wait_reason(observer, "RolledBack")
     assert told["status"]["stableRevision"] == name
     assert pods & uids(observer), "the old pod goes on"

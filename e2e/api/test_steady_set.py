@@ -47,6 +47,10 @@ def everything(number: int) -> Object:
     return service(f"gpt-{number}", **spec)
 
 
+def judged(hpa: Object) -> bool:
+    return any(each["type"] == "ScalingActive" for each in hpa.get("status", {}).get("conditions") or [])
+
+
 @pytest.fixture
 def optional_kinds(kube: Kube) -> Iterator[None]:
     with optional_crds.installed(kube):
@@ -76,6 +80,13 @@ def test_three_resyncs_and_a_restart_write_nothing(
         ]
 
     wait_until(unsettled, lambda found: not found, f"{COUNT} services to be as wanted", timeout=120)
+    # Kubernetes' own autoscaler looks at one after the other, and what it says of each is news.
+    wait_until(
+        lambda: [hpa["metadata"]["name"] for hpa in kube.all("HorizontalPodAutoscaler", namespace) if not judged(hpa)],
+        lambda found: not found,
+        "every autoscaler to have been looked at",
+        timeout=60,
+    )
     kinds = {key.split("/")[0] for key in observer.children()}
     assert {"HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy", "PersistentVolumeClaim"} <= kinds
     settle(board, {namespace})

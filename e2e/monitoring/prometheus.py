@@ -78,8 +78,11 @@ class Prometheus:
         return {rule["name"]: rule["lastError"] for rule in self._rules() if rule["health"] != "ok"}
 
     def wait_scraped_twice(self, count: int) -> None:
-        """Return once each of so many targets was scraped twice, so that rates have a value; AssertionError if not."""
-        twice = "count_over_time(up[10m]) >= 2 and min_over_time(up[10m]) == 1"
+        """Return once each of so many targets was scraped twice, so that rates have a value; AssertionError if not.
+
+        A scrape that failed, of a page that came too late, counts for nothing.
+        """
+        twice = "sum_over_time(up[10m]) >= 2"
         what = f"{count} targets to be scraped twice"
         wait_until(lambda: len(self.series(twice)), lambda seen: seen == count, what, timeout=programs.HANG_SECONDS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -31,7 +32,8 @@ def everything(kubectl: Kubectl, namespace: str) -> set[str]:
 def before(release: Release, kube: Kube, kubectl: Kubectl, namespace: str) -> Iterator[set[str]]:
     """What was in the namespace before there was a GPTService, which is Ready now."""
     release.use(VLLM)
-    wait_until(lambda: kube.find("ServiceAccount", "default", namespace), bool, "the default ServiceAccount")
+    for kind, name in (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")):
+        wait_until(partial(kube.find, kind, name, namespace), bool, f"Kubernetes' own {kind}")
     before = everything(kubectl, namespace)
     # Kubernetes looks at a namespace that has pods again when half of their grace period is over.
     kube.apply(standin(replicas=2, drainTimeoutSeconds=5), namespace)

@@ -76,7 +76,7 @@ async def test_a_request_above_the_limit_is_told_to_come_back(talk: Talk) -> Non
         assert refusal is not None
         assert int(refusal.headers["Retry-After"]) > 0
         assert json.loads(refusal.body)["error"]["type"] == "rate_limit_error"
-        await until_answered(chat, 10)
+        await until_answered(chat, SOON)
 
 
 @pytest.mark.usefixtures("limited")
@@ -85,7 +85,7 @@ async def test_the_limit_is_raised_without_a_restart(
 ) -> None:
     before = list(map(containers.identity, observer.pods(NAME)))
     async with talk(NAME) as chat:
-        await until_answered(chat, 10)
+        await until_answered(chat, SOON)
         async with occupied(chat, LIMIT):
             assert await refused(chat)
             kube.merge("GPTService", NAME, namespace, {"spec": {"maxInflightRequests": LIMIT + 1}})

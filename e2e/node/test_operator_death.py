@@ -33,7 +33,9 @@ async def test_a_killed_operator_restarts_and_writes_nothing(
     def pods() -> set[object]:
         return {containers.identity(pod) for name in NAMES for pod in observer.pods(name)}
 
-    before, versions, since = pods(), observer.versions(), cluster.audit.mark()
+    # First, for it waits until what followed on Ready has been written.
+    since = cluster.audit.mark()
+    before, versions = pods(), observer.versions()
     release.kill()
     wait_until(release.log, lambda log: "store filled" in log, "the new process to have listed everything", timeout=60)
     # Its first passes, and a resync.

@@ -1,7 +1,6 @@
 """The chart as a release of the real Helm: what an upgrade, an uninstall and a second install do to the CRDs."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,16 @@ def uninstall(helm: Helm) -> None:
     helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
 
 
+def accounts(kubectl: Kubectl) -> list[str]:
+    """The ServiceAccounts of the release's pods."""
+    pods = kubectl.get("pods", namespace=NAMESPACE)["items"]
+    return [pod["spec"]["serviceAccountName"] for pod in pods]
+
+
 def test_install_uninstall_install(helm: Helm, kubectl: Kubectl) -> None:
     helm.install_operator()
-    pods = kubectl.get("pods", namespace=NAMESPACE)["items"]
-    assert [pod["spec"]["serviceAccountName"] for pod in pods] == [RELEASE, RELEASE]
+    # Those of the release that another test has left may be on their way out.
+    wait_until(lambda: accounts(kubectl), lambda found: found == [RELEASE, RELEASE], "two pods of its own account")
     before = kubectl.get("crd", CRD)["metadata"]["uid"]
     uninstall(helm)
     assert kubectl.get("crd", CRD)["metadata"]["uid"] == before, "no uninstall may take everybody's services along"
@@ -135,8 +140,8 @@ def test_a_release_that_a_killed_helm_left_locked_is_installed_again(helm: Helm,
     # Simulated pods of this mode are never ready, so Helm waits.
     never_ready = {"extraEnv": [{"name": "E2E_MODE", "value": "pending"}]}
     upgrade = ("upgrade", RELEASE, str(CHART), "--namespace", NAMESPACE, "--wait")
-    with pytest.raises(subprocess.TimeoutExpired):  # which kills it with SIGKILL
-        helm.run(*upgrade, values=never_ready, timeout=10)
+    with helm.background(*upgrade, values=never_ready):  # which ends it with SIGKILL
+        wait_until(helm.is_locked, bool, "the release to be locked", timeout=120)
     with pytest.raises(HelmError, match="another operation"):
         helm.run("upgrade", RELEASE, str(CHART), "--namespace", NAMESPACE)
     before = kubectl.get("crd", CRD)["metadata"]["uid"]

@@ -17,14 +17,14 @@ STARTED_SECONDS = 15
 """A budget that the stand-in's start leaves some of: a second on an idle machine, seven beside a build."""
 
 
-async def test_a_killed_engine_ends_the_container_in_time(runtime: Runtime) -> None:
-    runtime.start()
+async def test_a_killed_engine_ends_the_container_and_waits_for_nothing(runtime: Runtime) -> None:
+    runtime.start(drain_timeout=60)
     await runtime.ready()
     engine = await runtime.engine_pid()
     killed = time.monotonic()
     os.kill(engine, signal.SIGKILL)
     assert await runtime.ended() == contract.EXIT_FAILURE
-    assert time.monotonic() - killed < contract.EXIT_AFTER_ENGINE_DEATH_SECONDS
+    assert time.monotonic() - killed < 30, "there is nothing that could be drained"
     message = runtime.message()
     assert (message["reason"], message["phase"]) == ("CrashLoop", "Serving")
     assert "signal 9 (SIGKILL)" in message["message"]

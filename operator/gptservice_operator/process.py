@@ -44,6 +44,7 @@ async def run(config: Config, started: float) -> None:
 
 
 async def _run_tasks(app: App, started: float, signalled: asyncio.Event) -> None:
+    """Run until a signal, whatever else happens with it, or until a task ends."""
     tracing = Tracing(
         scope=app.access.scope,
         event=lambda one, event: app.on_event(one.kind, event),
@@ -62,14 +63,15 @@ async def _run_tasks(app: App, started: float, signalled: asyncio.Event) -> None
     ]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if signalled.is_set():
+            return
         for task in done:
             _raise_from(task)
+        raise OperatorError("the watches ended by themselves; see the lines above. Ending, to be started again")
     finally:
         await _end(tasks)
         if app.election is not None:
             await app.election.give_back()
-    if not signalled.is_set():
-        raise OperatorError("the watches ended by themselves; see the lines above. Ending, to be started again")
 
 
 def _take_signals(signalled: asyncio.Event) -> None:

@@ -36,6 +36,8 @@ class _Item:
     failures: int = 0
     not_before: float = 0.0
     """Earliest time of a pass that is not urgent: of the interval, or of the back-off."""
+    short_from: float = 0.0
+    """Earliest time of a pass after which events wait for SETTLE_SECONDS alone."""
     edits_paid: float = 0.0
     """When the urgent passes so far, one in each interval, would have come to their end."""
 
@@ -153,10 +155,17 @@ class Queue:
         item.began = self.clock()
         if item.urgent:
             item.edits_paid = max(item.edits_paid, item.began) + self.interval
-        item.not_before = item.began + (SETTLE_SECONDS if item.failures else self.interval)
+        item.not_before = item.began + self._pause_after(item)
         item.due, item.running, item.urgent = None, True, False
         self._running += 1
         group.create_task(self._work(key, item), name=f"pass {key[0]}/{key[1]}")
+
+    def _pause_after(self, item: _Item) -> float:
+        """Return how long events have to wait once a pass has begun; it is short once in each interval at most."""
+        if not item.failures or item.began < item.short_from:
+            return self.interval
+        item.short_from = item.began + self.interval
+        return min(SETTLE_SECONDS, self.interval)
 
     def _next(self) -> Key | None:
         """Take the next service that is due; entries of the heap that were overtaken are thrown away."""

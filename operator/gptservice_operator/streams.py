@@ -21,7 +21,7 @@ Event = Mapping[str, Any]
 """As the API server tells it: ``{"type": "ADDED", "object": {...}}``."""
 Take = Callable[[Collection, Event], None]
 
-_OF_OBJECTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
+_OF_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
 
 
 def response_class(by_path: Mapping[str, Collection], take: Take) -> type[aiohttp.ClientResponse]:
@@ -68,12 +68,15 @@ class _Stream:
         return getattr(self._content, name)
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Yield whole lines; one that the end of the stream has cut is dropped, as the next watch tells it again."""
+        """Yield whole lines; an event that the end of the stream has cut is dropped: the next watch tells it again."""
         rest = b""
         async for chunk in self._content.iter_chunked(size):
             *lines, rest = (rest + chunk).split(b"\n")
             if lines:
                 yield b"".join(self._passed_on(line) for line in lines)
+        if rest and (_parsed(rest) or not rest.startswith(b"{")):
+            # Of what is no event kopf has to know, or it would ask again at once and for ever.
+            yield self._passed_on(rest)
 
     def _passed_on(self, line: bytes) -> bytes:
         event = _parsed(line)

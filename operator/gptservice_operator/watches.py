@@ -83,6 +83,9 @@ def build_settings(config: Config) -> kopf.OperatorSettings:
     settings.watching.chunk_size = PAGE_SIZE
     settings.watching.server_timeout = WATCH_SECONDS
     settings.process.ultimate_exiting_timeout = 10.0
+    # kopf's watch of CRDs has a task for each, which holds it, parsed, for so long.
+    settings.queueing.idle_timeout = 0.02
+    settings.queueing.exit_timeout = 0.5
     for kind in kinds.WATCHED:
         if kind not in kinds.OWN:
             settings.watching.label_selectors[kind.plural] = names.WATCH_SELECTOR

@@ -257,6 +257,30 @@ class TestInterval:
         simulate(script, passes)
         assert waits(passes.times())[1:] == pytest.approx([SETTLE_SECONDS, INTERVAL], abs=1e-4)
 
+    def test_a_service_that_fails_now_and_then_takes_no_more_of_the_time(self) -> None:
+        async def script(queue: Queue) -> None:
+            for _ in range(2000):
+                queue.wake(A)
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(100)
+
+        every_other = Passes(outcome=lambda _, number: RuntimeError("no luck") if number % 2 else None)
+        simulate(script, every_other)
+        assert len([at for at in every_other.times() if at < 20]) <= 3 * 20 / INTERVAL
+
+    def test_without_an_interval_nothing_waits(self) -> None:
+        async def script(queue: Queue) -> None:
+            queue.wake(A)
+            for _ in range(200):
+                await asyncio.sleep(0.01)
+                if len(passes.times()) in {2, 3}:
+                    queue.wake(A)
+            await asyncio.sleep(100)
+
+        passes = Passes(outcome=failing_first(1))
+        simulate(script, passes, interval=0.0)
+        assert waits(passes.times())[1:3] == pytest.approx([0.01, 0.01], abs=0.011)
+
     @pytest.mark.parametrize("fails", [False, True], ids=["well", "in vain"])
     def test_edits_without_end_are_looked_at_once_per_interval(self, fails: bool) -> None:
         async def script(queue: Queue) -> None:

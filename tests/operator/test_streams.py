@@ -102,18 +102,27 @@ async def test_a_line_that_was_cut_is_no_event_and_no_end_of_the_process(server:
     assert len(server.taken) == 1
 
 
+async def test_a_last_event_needs_no_end_of_line(server: Server) -> None:
+    server.pieces = [line(event("ADDED", 1)).strip()]
+    assert await server.read(WATCH) == [bookmark(1)]
+    assert len(server.taken) == 1
+
+
 @pytest.mark.parametrize(
     "told",
     [
         pytest.param(bookmark(9), id="the server's own bookmark"),
         pytest.param({"type": "ERROR", "object": {"kind": "Status", "code": 410}}, id="an error"),
         pytest.param({"type": "FUTURE", "object": {}}, id="something new"),
+        pytest.param({"type": []}, id="no type"),
         pytest.param(b"<html>", id="not JSON"),
         pytest.param(b"[1]", id="not an object"),
     ],
 )
-async def test_what_is_no_event_of_an_object_is_kopf_s(server: Server, told: Any) -> None:
-    server.pieces = [told + b"\n" if isinstance(told, bytes) else line(told)]
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["a line", "the end of the stream"])
+async def test_what_is_no_event_of_an_object_is_kopf_s(server: Server, told: Any, end: bytes) -> None:
+    """It would ask again at once and for ever if it were not told."""
+    server.pieces = [(told if isinstance(told, bytes) else line(told).strip()) + end]
     assert await server.read(WATCH) == [told]
     assert server.taken == []
 

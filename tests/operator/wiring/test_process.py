@@ -38,6 +38,22 @@ sys.exit(__main__.main())
 """,
 ]
 """The command, but for the minutes that kopf goes on trying."""
+SIGNALLED_AS_KOPF_STARTS = [
+    "-c",
+    """
+import os, signal, sys
+import kopf
+from gptservice_operator import __main__
+spawn_tasks = kopf.spawn_tasks
+async def signalled(**settings):
+    tasks = await spawn_tasks(**settings)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return tasks
+kopf.spawn_tasks = signalled
+sys.exit(__main__.main())
+""",
+]
+"""The command, to which the signal comes when kopf's own handlers are in place of ours."""
 
 Start = Callable[..., AbstractAsyncContextManager[asyncio.subprocess.Process]]
 
@@ -120,6 +136,12 @@ async def test_sigterm_ends_it_wherever_its_start_is(api: FakeApi, start: Start,
     async with start() as process:
         await eventually(lambda: len(api.requests) >= requests)
         assert_clean(*await end(process))
+
+
+async def test_sigterm_ends_it_while_kopf_takes_the_signals(api: FakeApi, start: Start) -> None:
+    async with start(SIGNALLED_AS_KOPF_STARTS) as process:
+        said, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
+    assert_clean(process.returncode, said.decode())
 
 
 async def test_a_watch_that_fails_for_good_ends_it(api: FakeApi, start: Start) -> None:

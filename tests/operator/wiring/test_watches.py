@@ -128,6 +128,26 @@ class TestCutWatches:
             api.add(builders.pod())
             await eventually(lambda: operator.app.store.count(kinds.POD) == 1)
 
+    async def test_a_watch_goes_on_from_the_last_event(self, api: FakeApi, run: Run) -> None:
+        async with run() as operator:
+            await eventually(lambda: len(watches(api)) == len(kinds.WATCHED))
+            version = api.add(builders.pod())["metadata"]["resourceVersion"]
+            await api.tell()
+            await eventually(lambda: operator.app.store.count(kinds.POD) == 1)
+            api.requests.clear()
+            await api.cut_watches()
+            await eventually(lambda: "Pod" in watches(api))
+        paths = {kinds.POD.path()}
+        assert [one.query["resourceVersion"] for one in api.requests if one.is_watch and one.path in paths] == [version]
+
+    async def test_of_a_list_kopf_reads_the_first_page(self, api: FakeApi, run: Run) -> None:
+        for number in range(5):
+            api.add(builders.pod(f"p{number}"))
+        async with run():
+            await eventually(lambda: len(watches(api)) == len(kinds.WATCHED))
+        assert not [one for one in by_kopf(api) if one.is_list and "continue" in one.query]
+        assert [one for one in api.requests if one.is_list and "continue" in one.query]
+
     async def test_a_watch_that_cannot_be_continued_has_the_kind_listed_again(self, api: FakeApi, run: Run) -> None:
         async with run():
             await eventually(lambda: len(watches(api)) == len(kinds.WATCHED))

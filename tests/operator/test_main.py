@@ -1,6 +1,7 @@
 """The command: its exit codes and what it says of settings and of a cluster that it cannot reach."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -57,8 +58,14 @@ def test_without_a_cluster_it_ends_with_1_and_one_line(
 
 
 def test_an_end_without_a_failure_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[int] = []
+
     async def run(_settings: Config, _started: float) -> None:
-        return
+        frozen.append(gc.get_freeze_count())
+
+    gc.unfreeze()
 
     monkeypatch.setattr(process, "run", run)
     assert __main__.main() == 0
+    gc.unfreeze()
+    assert frozen[0] > 10_000, "the collector stops the passes to look at every module"

@@ -34,7 +34,9 @@ _BY_FILE = ("--maxprocesses", "4", "--dist", "loadfile")
 PARALLEL: dict[str, tuple[str, ...]] = {
     "unit": ("-n", "auto", *_BY_FILE),
     # These wait more than they work.
-    **dict.fromkeys(("wiring", "api"), ("-n", "4", *_BY_FILE)),
+    "api": ("-n", "4", *_BY_FILE),
+    # These share nothing: one file of slow tests need not be waited for at the end.
+    "wiring": ("-n", "4", "--maxprocesses", "4", "--dist", "worksteal"),
 }
 # The other family of reports knows no properties of a test.
 _PROPERTIES = ("-o", "junit_family=xunit1")

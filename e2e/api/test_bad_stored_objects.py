@@ -36,14 +36,21 @@ def lax(definition: Object) -> None:
 
 
 @pytest.fixture
-def stored(kube: Kube, access: object, namespace: str) -> list[str]:
+def stored(operator: OperatorProcess, kube: Kube, observer: Observer, namespace: str) -> list[str]:
+    """Return the names of objects that have been told while anything goes.
+
+    With the rules back, the API server takes no status at all of one whose types these can make nothing of.
+    """
+    names = [*BAD, "unspecified"]
     with other_crds.served(kube, lax):
         for name, spec in BAD.items():
             kube.create({**service(name), "spec": spec}, namespace)
         kube.merge("GPTService", "wrong-types", namespace, {"status": {"conditions": "x"}}, subresource="status")
         kube.merge("GPTService", "text", namespace, {"status": "x"}, subresource="status")
         kube.create(service("unspecified") | {"spec": None}, namespace)
-    return [*BAD, "unspecified"]
+        for name in names:
+            observer.wait(lambda o: bool(condition(o, "Accepted")), "a condition", name)
+    return names
 
 
 def test_each_is_told_and_the_neighbours_go_on(

@@ -24,14 +24,11 @@ WAIT_SECONDS = 40
 
 def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    sockets = reserved_ports(count)
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 def reserved_ports(count: int) -> list[socket.socket]:
